@@ -1,0 +1,228 @@
+"""The app: one object that ties a database, its jobs and everything one can do with steps together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from stepwell.clock import Clock, SystemClock
+from stepwell.define.registry import JobDefinition, Registry
+from stepwell.dispatch import explain as explaining
+from stepwell.dispatch.dispatcher import Dispatcher
+from stepwell.dispatch.explain import Explanation
+from stepwell.dispatch.tick import BATCH_LIMIT, TickReport
+from stepwell.enqueue.create import Creator
+from stepwell.enqueue.draft import NewStep
+from stepwell.look.reader import Reader, TreeNode
+from stepwell.model.errors import StepwellError
+from stepwell.model.states import State
+from stepwell.model.step import Step, StepRef, Transition
+from stepwell.operate import invariants
+from stepwell.operate import sweep as sweeping
+from stepwell.operate.actions import Actions
+from stepwell.operate.breaker import Breaker
+from stepwell.run.inline import InlineRunner
+from stepwell.store import open_database
+from stepwell.store.migrate import ensure_schema, migrate
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AnyStep = Step | StepRef | int | str
+
+
+class Stepwell:
+    """Durable steps in one database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://…`.
+
+    >>> app = Stepwell("sqlite://")
+    >>> @app.job()
+    ... def double(number: int) -> int:
+    ...     return 2 * number
+    >>> step = double.enqueue(21)
+    >>> app.run_until_idle()
+    1
+    >>> app.step(step).response
+    42
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None, migrate_schema: bool = False) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.database = open_database(url, self.clock)
+        try:
+            if migrate_schema:
+                migrate(self.database)
+            else:
+                ensure_schema(self.database)
+        except BaseException:
+            self.database.close()
+            raise
+        self.jobs = Registry()
+        self.breaker = Breaker(self.database)
+        self._creator = Creator(self.database)
+        self._actions = Actions(self.database)
+        self._reader = Reader(self.database)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # define -------------------------------------------------------------------------------------------
+
+    def job(
+        self, *, name: str | None = None, retries: int = 3, **settings: Any
+    ) -> Callable[[Callable[P, R]], JobDefinition[P, R]]:
+        """Register a function as the code of an action (its name, unless another is given).
+
+        `settings` are the fields of `NewStep` that every step of the job starts with: queue, timeout, priority, …
+        """
+
+        def register(function: Callable[P, R]) -> JobDefinition[P, R]:
+            action = name or function.__name__
+            job = JobDefinition(action, function, {"max_retries": retries, **settings}, self._create_one)
+            self.jobs.add(job)
+            return job
+
+        return register
+
+    # enqueue ------------------------------------------------------------------------------------------
+
+    def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> StepRef:
+        """Create one step; `settings` are the fields of `NewStep`.
+
+        With `connection`, an open `sqlite3` or `psycopg` connection, it lives and dies with the caller's transaction.
+        """
+        draft = NewStep(action=action, arguments={} if arguments is None else arguments, **settings)
+        return self.enqueue_many([draft], connection=connection)[0]
+
+    def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:
+        """Create many steps at once, all or none; they may be each other's parents and dependencies."""
+        return self._creator.create(drafts, self.database.now(), connection)
+
+    def _create_one(self, draft: NewStep) -> StepRef:
+        return self.enqueue_many([draft])[0]
+
+    # dispatch and run -----------------------------------------------------------------------------------
+
+    def dispatcher(self, groups: Collection[str] | None = None, *, batch_limit: int = BATCH_LIMIT) -> Dispatcher:
+        """A dispatcher for all groups or for some."""
+        return Dispatcher(self.database, self._creator, groups, batch_limit)
+
+    def dispatch_once(self, group: str | None = None) -> list[TickReport]:
+        """One tick of every group that has work, or of one group."""
+        return self.dispatcher(None if group is None else [group]).round()
+
+    def inline_runner(
+        self,
+        *,
+        queues: Sequence[str] = (),
+        slots: int = 8,
+        watch: Callable[[Step, State | None], None] | None = None,
+    ) -> InlineRunner:
+        """A worker that runs steps in the calling thread."""
+        return InlineRunner(self.database, self.jobs, queues, slots, watch)
+
+    def run_until_idle(
+        self,
+        *,
+        slots: int = 8,
+        watch: Callable[[Step, State | None], None] | None = None,
+        max_rounds: int = 100_000,
+    ) -> int:
+        """Dispatch and run inline until nothing more can be done now; returns how many runs there were."""
+        dispatcher, runner = self.dispatcher(), self.inline_runner(slots=slots, watch=watch)
+        runs = 0
+        try:
+            for _ in range(max_rounds):
+                reports = dispatcher.round()
+                for report in reports:
+                    if report.error is not None:
+                        raise report.error
+                ran = runner.round()
+                runs += ran
+                if not ran and not any(report.changed for report in reports):
+                    return runs
+        finally:
+            runner.close()
+        raise StepwellError(f"the steps did not come to rest in {max_rounds} rounds")
+
+    # look ---------------------------------------------------------------------------------------------
+
+    def step(self, which: AnyStep) -> Step:
+        """One step as it is now."""
+        return self._reader.step(which)
+
+    def steps(self, *, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
+        """The newest steps that match."""
+        return self._reader.steps(limit, before, **filters)
+
+    def history(self, which: AnyStep) -> list[Transition]:
+        """Every change of state of a step."""
+        return self._reader.history(which)
+
+    def tree(self, which: AnyStep) -> TreeNode:
+        """A step with its descendants."""
+        return self._reader.tree(which)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts by state, stage and group."""
+        return self._reader.stats()
+
+    def groups(self) -> list[dict[str, Any]]:
+        """The groups with their locks."""
+        return self._reader.groups()
+
+    def ticks(self, group: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
+        """The tick log."""
+        return self._reader.ticks(group, limit)
+
+    def explain(self, which: AnyStep) -> Explanation:
+        """Why a step is not running."""
+        return explaining.explain(self.database, self.step(which))
+
+    # act ----------------------------------------------------------------------------------------------
+
+    def retry(self, which: AnyStep, *, who: str, why: str | None = None) -> list[int]:
+        """Bring a step back with what went with it; returns the ids of all revived steps."""
+        return self._actions.retry(self.step(which).id, who, why)
+
+    def cancel(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
+        """Cancel a step and, with the next ticks, all below it."""
+        self._actions.cancel(self.step(which).id, who, why)
+
+    def skip(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
+        """Conclude a step without running it."""
+        self._actions.skip(self.step(which).id, who, why)
+
+    def complete(self, which: AnyStep, *, who: str, why: str | None = None, response: Any = None) -> None:
+        """Resolve a step by hand, with a result."""
+        self._actions.complete(self.step(which).id, who, why, response)
+
+    def pause_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
+        """Hold back the Pending steps of a step's workflow."""
+        self._actions.pause_workflow(self._workflow(which), who, why)
+
+    def resume_workflow(self, which: AnyStep, *, who: str) -> None:
+        """Let a paused workflow go on."""
+        self._actions.resume_workflow(self._workflow(which), who)
+
+    def _workflow(self, which: AnyStep) -> str:
+        step = self.step(which)
+        return step.workflow_id or step.uuid
+
+    # watch over it --------------------------------------------------------------------------------------
+
+    def check_invariants(self) -> list[invariants.Violation]:
+        """The promises, checked on this database."""
+        return invariants.check_invariants(self.database)
+
+    def sweep(self) -> list[sweeping.Finding]:
+        """Prove that marks and agenda are right; mends and returns what is not."""
+        return sweeping.sweep(self.database)

@@ -1,0 +1,105 @@
+"""Values in and out of the database: JSON that both databases keep the same way, or a clear refusal.
+
+SQLite would take a NUL or a lone surrogate where PostgreSQL does not, and JSON encoders turn NaN into null without
+a word; so every value is walked first, and what is refused is named by its path.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import msgspec
+
+from stepwell.model.errors import UnstorableValue
+
+MAX_BYTES: Final = 1_048_576
+MAX_DEPTH: Final = 64
+_BIGGEST_INT: Final = 2**63
+
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder()
+
+
+def encode(value: Any, what: str = "arguments") -> str:
+    """The JSON text of a value.
+
+    >>> encode({"symbol": "BTC", "n": [1, 2.5, None]})
+    '{"symbol":"BTC","n":[1,2.5,null]}'
+    >>> encode({"rates": [1.0, float("nan")]})
+    Traceback (most recent call last):
+    ...
+    stepwell.model.errors.UnstorableValue: arguments.rates[1]: nan is not a number that JSON can hold
+    """
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_pydantic_or_refuse)
+    except RecursionError as error:
+        raise UnstorableValue(f"{what}: nested deeper than {MAX_DEPTH} levels, or containing itself") from error
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise UnstorableValue(f"{what}: {error}") from error
+    _walk(plain, what, 0)
+    text = _encoder.encode(plain).decode()
+    if len(text) > MAX_BYTES:
+        raise UnstorableValue(
+            f"{what}: {len(text):,} bytes of JSON, and the limit is {MAX_BYTES:,}: store it elsewhere and pass a reference"
+        )
+    return text
+
+
+def decode(text: str | None) -> Any:
+    """The value of a JSON text; None stays None.
+
+    >>> decode('[1, "a"]'), decode(None)
+    ([1, 'a'], None)
+    """
+    return None if text is None else _decoder.decode(text)
+
+
+def _pydantic_or_refuse(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a {type(value).__name__} has no JSON form")
+
+
+def _walk(value: Any, path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise UnstorableValue(f"{path}: nested deeper than {MAX_DEPTH} levels")
+    match value:
+        case str():
+            _check_text(value, path)
+        case bool() | None:
+            pass
+        case int():
+            if not -_BIGGEST_INT <= value < _BIGGEST_INT:
+                raise UnstorableValue(f"{path}: an integer beyond 64 bits; pass it as a string")
+        case float():
+            if not math.isfinite(value):
+                raise UnstorableValue(f"{path}: {value} is not a number that JSON can hold")
+        case dict():
+            for key, item in value.items():
+                _check_text(key, path)
+                _walk(item, f"{path}.{key}", depth + 1)
+        case list():
+            for position, item in enumerate(value):
+                _walk(item, f"{path}[{position}]", depth + 1)
+
+
+def _check_text(text: str, path: str) -> None:
+    if "\0" in text:
+        raise UnstorableValue(f"{path}: a NUL character, which PostgreSQL cannot store")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UnstorableValue(f"{path}: a lone surrogate, which is not text") from error
+
+
+def clean_text(text: str, limit: int) -> str:
+    """Text from outside (an error message) in a form that both databases store, cut to `limit` characters.
+
+    >>> clean_text("bad\\0 text", 7)
+    'bad\\ufffd te… (2 more characters)'
+    """
+    text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    text = text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"

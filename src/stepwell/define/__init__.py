@@ -1,0 +1,1 @@
+"""Defining jobs: the code behind an action."""

@@ -1,0 +1,1 @@
+"""The tick: what moves steps forward, one group at a time."""

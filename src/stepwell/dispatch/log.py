@@ -1,0 +1,49 @@
+"""The dispatcher's log: what a tick did, told to the logger `stepwell.dispatcher` (channel «dispatcher»).
+
+It listens to the tick and is told everything; the logic itself never writes a line.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+LOGGER: Final = logging.getLogger("stepwell.dispatcher")
+
+
+class TickLog:
+    """Writes the lines of one tick, in the seeds' format."""
+
+    def start(self, group: str, now: datetime) -> None:
+        LOGGER.info("[TICK START] Group: %s | Time: %s", group, now.strftime("%H:%M:%S.%f"))
+        LOGGER.info("[LOCK ACQUIRED] Starting dispatch cycle")
+
+    def breaker_open(self) -> None:
+        LOGGER.warning("CIRCUIT BREAKER: Step dispatching is DISABLED globally")
+
+    def phase(self, number: int, name: str, rows: int, milliseconds: float) -> None:
+        done = f"YES ({rows} rows)" if rows else "NO"
+        LOGGER.info("[Phase %d] %s: %s | Duration: %.2fms", number, name, done, milliseconds)
+
+    def picked(self, found: int, milliseconds: float) -> None:
+        LOGGER.info("[Phase 9] pick: Found %d steps | Duration: %.2fms", found, milliseconds)
+
+    def dispatched(self, steps: int, milliseconds: float) -> None:
+        LOGGER.info("[Phase 10] dispatch: Dispatched %d steps | Duration: %.2fms", steps, milliseconds)
+
+    def error(self, where: str, error: BaseException) -> None:
+        LOGGER.error("[TICK ERROR] %s: %s", where, error, exc_info=error)
+
+    def end(self, milliseconds: float, dispatched: int) -> None:
+        LOGGER.info("[TICK END] Total: %.2fms | Dispatched: %d", milliseconds, dispatched)
+
+
+def log_to_file(path: Path) -> None:
+    """Send the channel to a file (`logs/dispatcher.log`), one line per event with its time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)

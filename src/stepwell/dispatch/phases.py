@@ -1,0 +1,79 @@
+"""The phases of a tick that change states, in their order. Each returns how many rows it really changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from stepwell.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Where and when a phase works, and on whose account."""
+
+    group: str
+    actor: str
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One numbered phase and the statements behind it."""
+
+    number: int
+    name: str
+    run: Callable[[Transaction, Moment], int]
+
+
+def _running(*statements: str) -> Callable[[Transaction, Moment], int]:
+    def run(tx: Transaction, at: Moment) -> int:
+        return sum(tx.change(name, group=at.group, actor=at.actor, now=at.now) for name in statements)
+
+    return run
+
+
+STATE_PHASES: Final = (
+    Phase(2, "skip_children", _running("skip_children")),
+    Phase(3, "cascade_cancellations", _running("cancel_children")),
+    Phase(4, "promote_handlers", _running("promote_handlers")),
+    Phase(5, "parents_to_failed", _running("fail_parents")),
+    Phase(
+        6,
+        "cascade_failures",
+        _running("fail_children", "doom_successors_in_block", "doom_dependents", "doom_descendants"),
+    ),
+    Phase(7, "parents_to_completed", _running("complete_parents")),
+    Phase(8, "exhausted_retries", _running("fail_exhausted")),
+)
+
+
+def settle_marks(tx: Transaction, at: Moment, marks: list[int]) -> int:
+    """Let in whoever the marked changes may have let in, then forget the marks; returns how many gates opened.
+
+    Only the marks that every phase of this tick has seen are forgotten: others may have come meanwhile.
+    """
+    opened = tx.change("open_unchecked", group=at.group, now=at.now)
+    tx.change("close_unchecked", group=at.group)
+    opened += tx.change("open_due", group=at.group, now=at.now)
+    if marks:
+        opened += tx.change("open_gates", group=at.group, now=at.now)
+        tx.change("forget_marks", ids=tx.array(marks))
+    return opened
+
+
+def pick(tx: Transaction, at: Moment, limit: int) -> list[int]:
+    """Phase 9: the ids of eligible steps that their queues have room for, the urgent and the oldest first."""
+    tx.rows("lock_queues", group=at.group)
+    return [row["step_id"] for row in tx.rows("pick", group=at.group, now=at.now, limit=limit)]
+
+
+def dispatch(tx: Transaction, at: Moment, ids: list[int], tick: int) -> int:
+    """Phase 10: Pending to Dispatched."""
+    if not ids:
+        return 0
+    changed = tx.change("dispatch", ids=tx.array(ids), actor=at.actor, tick=tick, now=at.now)
+    tx.change("note_selected", group=at.group, now=at.now)
+    return changed

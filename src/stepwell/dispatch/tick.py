@@ -1,0 +1,175 @@
+"""One tick of one group: lock, breaker, the state phases, then pick and dispatch (SPEC 3).
+
+A state phase that changed rows ends the tick, and the dispatcher ticks again at once. So that steady cascades cannot
+starve dispatch, the tick after such a one runs all phases whatever they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stepwell import codec
+from stepwell.dispatch import lock as group_lock
+from stepwell.dispatch.lock import GroupLock
+from stepwell.dispatch.log import TickLog
+from stepwell.dispatch.phases import STATE_PHASES, Moment, dispatch, pick, settle_marks
+from stepwell.model.errors import LockLost
+from stepwell.store import Database, Transaction
+
+# Enough to keep the workers of a busy queue fed from one tick to the next, small enough that a dispatch
+# transaction stays in the low milliseconds.
+BATCH_LIMIT: Final = 512
+TICKS_KEPT: Final = 1_000  # per group
+
+
+@dataclass(slots=True)
+class TickReport:
+    """What one tick did."""
+
+    group: str
+    tick: int | None = None
+    locked_out: bool = False
+    breaker_on: bool = True
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    ended_early: bool = False
+    gates_opened: int = 0
+    dispatched: int = 0
+    milliseconds: float = 0.0
+    error: BaseException | None = None
+
+    @property
+    def changed(self) -> int:
+        """How many rows it moved on; the dispatcher ticks again at once while there is progress."""
+        return sum(phase["rows"] for phase in self.phases if phase["phase"] != 9) + self.gates_opened
+
+
+class Tick:
+    """Runs ticks for one dispatcher."""
+
+    def __init__(self, database: Database, owner: str, batch_limit: int = BATCH_LIMIT) -> None:
+        self._database = database
+        self._owner = owner
+        self._batch_limit = batch_limit
+        self._log = TickLog()
+
+    def run(self, group: str) -> TickReport:
+        """One tick. An error in a phase is kept in the report and in the tick log; it is never raised from here."""
+        report = TickReport(group)
+        started = self._database.clock.monotonic()
+        lock = group_lock.take(self._database, group, self._owner)
+        if lock is None:
+            report.locked_out = True
+            return report
+        report.tick = lock.tick
+        self._log.start(group, self._database.now())
+        try:
+            self._phases(lock, report)
+        except LockLost as lost:
+            report.error = lost
+            self._log.error(f"group {group}", lost)
+            return report
+        except Exception as error:
+            report.error = error
+            self._log.error(f"group {group}", error)
+        report.milliseconds = 1000 * (self._database.clock.monotonic() - started)
+        self._database.transact(lambda tx: self._end(tx, lock, report))
+        self._log.end(report.milliseconds, report.dispatched)
+        return report
+
+    def _phases(self, lock: GroupLock, report: TickReport) -> None:
+        report.breaker_on, marks, unchecked, exhausted = self._database.read(lambda tx: _survey(tx, lock.group))
+        for phase in STATE_PHASES:
+            # Nothing was marked: there is nothing that the phase could find.
+            has_work = exhausted if phase.number == 8 else marks or (unchecked and phase.number == 6)
+            rows = self._timed(report, lock, phase.number, phase.name, phase.run) if has_work else 0
+            if not has_work:
+                self._note(report, phase.number, phase.name, 0, 0.0)
+            if rows and not lock.previous_ended_early:
+                report.ended_early = True
+                return
+        report.gates_opened = self._guarded(lock, lambda tx, at: settle_marks(tx, at, marks))
+        if not report.breaker_on:
+            self._log.breaker_open()
+            return
+        self._guarded(lock, lambda tx, at: self._pick_and_dispatch(tx, at, lock, report))
+
+    def _pick_and_dispatch(self, tx: Transaction, at: Moment, lock: GroupLock, report: TickReport) -> int:
+        clock = self._database.clock
+        started = clock.monotonic()
+        if tx.value("breaker_for_dispatch") != "on":
+            report.breaker_on = False
+            self._log.breaker_open()
+            return 0
+        ids = pick(tx, at, self._batch_limit)
+        picked = clock.monotonic()
+        report.dispatched = dispatch(tx, at, ids, lock.tick)
+        ended = clock.monotonic()
+        report.phases += [
+            {"phase": 9, "name": "pick", "rows": len(ids), "ms": round(1000 * (picked - started), 2)},
+            {"phase": 10, "name": "dispatch", "rows": report.dispatched, "ms": round(1000 * (ended - picked), 2)},
+        ]
+        self._log.picked(len(ids), 1000 * (picked - started))
+        self._log.dispatched(report.dispatched, 1000 * (ended - picked))
+        return report.dispatched
+
+    def _timed(
+        self,
+        report: TickReport,
+        lock: GroupLock,
+        number: int,
+        name: str,
+        work: Callable[[Transaction, Moment], int],
+    ) -> int:
+        started = self._database.clock.monotonic()
+        rows = self._guarded(lock, work)
+        self._note(report, number, name, rows, 1000 * (self._database.clock.monotonic() - started))
+        return rows
+
+    def _guarded(self, lock: GroupLock, work: Callable[[Transaction, Moment], int]) -> int:
+        """One phase, one transaction, behind the fence."""
+
+        def fenced(tx: Transaction) -> int:
+            lock.fence(tx)
+            return work(tx, Moment(lock.group, f"tick:{lock.tick}", self._database.now()))
+
+        return self._database.transact(fenced)
+
+    def _note(self, report: TickReport, number: int, name: str, rows: int, milliseconds: float) -> None:
+        report.phases.append({"phase": number, "name": name, "rows": rows, "ms": round(milliseconds, 2)})
+        self._log.phase(number, name, rows, milliseconds)
+
+    def _end(self, tx: Transaction, lock: GroupLock, report: TickReport) -> None:
+        now = self._database.now()
+        if report.changed or report.error is not None:
+            tx.change(
+                "end_tick",
+                tick=lock.tick,
+                now=now,
+                progress=codec.encode(report.phases),
+                dispatched=report.dispatched,
+                duration_ms=report.milliseconds,
+                error=None if report.error is None else codec.clean_text(repr(report.error), 2_000),
+            )
+            if lock.tick % 100 == 0:
+                tx.change("prune_ticks", group=lock.group, keep=TICKS_KEPT)
+        else:
+            tx.change("forget_tick", tick=lock.tick)
+        tx.change(
+            "release_lock", group=lock.group, token=lock.token, now=now, ended_early=report.ended_early
+        )
+
+
+def _survey(tx: Transaction, group: str) -> tuple[bool, list[int], bool, bool]:
+    """Phase 1, the breaker, and what there is to look at: marks, unchecked and exhausted steps."""
+    breaker = tx.row("breaker_state")
+    marks = [row["id"] for row in tx.rows("marks_of_group", group=group)]
+    business = tx.row("unfinished_business", group=group)
+    assert business is not None
+    return (
+        breaker is not None and breaker["value"] == "on",
+        marks,
+        bool(business["unchecked"]),
+        bool(business["exhausted"]),
+    )

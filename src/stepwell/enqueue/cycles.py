@@ -1,0 +1,90 @@
+"""Refusing steps that would wait for each other for ever.
+
+What waits for what, as events: a step starts after its parent started, after its DAG dependencies ended and after
+all lower indexes of its block ended; a parent ends after its children. A cycle among these events is a deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any
+
+from stepwell.model.errors import InvalidStep
+from stepwell.store import Transaction
+
+if TYPE_CHECKING:
+    from stepwell.enqueue.place import Placement
+
+Key = Any  # a step's id, or the identity of one that has no id yet
+
+
+def refuse_cycles(tx: Transaction, placements: Sequence[Placement], joined_blocks: Collection[str]) -> None:
+    """Raise `InvalidStep`, naming the steps, if the new steps close a circle among themselves or with existing ones."""
+    graph = _WaitGraph()
+    for placement in placements:
+        graph.add(
+            _key(placement),
+            placement.name,
+            parent=None if placement.parent is None else _key(placement.parent),
+            dependencies=[_key(dependency) for dependency in placement.dependencies],
+            level=(placement.block, placement.draft.type, placement.index),
+        )
+    # Nobody that exists waits for a new step unless it came under an existing parent or into an existing block.
+    if joined_blocks:
+        for workflow in {placement.workflow for placement in placements}:
+            _add_existing(tx, workflow, graph)
+    graph.refuse_cycles()
+
+
+def _key(step: Any) -> Key:
+    return step["id"] if isinstance(step, dict) else f"new {id(step)}"
+
+
+def _add_existing(tx: Transaction, workflow: str, graph: _WaitGraph) -> None:
+    edges: dict[int, list[int]] = {}
+    for row in tx.rows("workflow_edges", workflow=workflow):
+        edges.setdefault(row["step_id"], []).append(row["depends_on_id"])
+    for row in tx.rows("workflow_graph", workflow=workflow):
+        graph.add(
+            row["id"],
+            f"{row['label'] or row['action']} (step {row['id']})",
+            parent=row["parent_step_id"],
+            dependencies=edges.get(row["id"], []),
+            level=(row["block_uuid"], row["type"], row["index"]),
+        )
+
+
+class _WaitGraph:
+    def __init__(self) -> None:
+        self._sorter: TopologicalSorter[tuple[Any, ...]] = TopologicalSorter()
+        self._names: dict[Key, str] = {}
+        self._levels: dict[tuple[str, str], dict[int, list[Key]]] = {}
+
+    def add(
+        self, key: Key, name: str, *, parent: Key | None, dependencies: Sequence[Key], level: tuple[str, str, int]
+    ) -> None:
+        self._names[key] = name
+        block, kind, index = level
+        self._levels.setdefault((block, kind), {}).setdefault(index, []).append(key)
+        self._sorter.add(("end", key), ("start", key))
+        self._sorter.add(("start", key), ("level", *level), *(("end", dependency) for dependency in dependencies))
+        if parent is not None:
+            self._sorter.add(("start", key), ("start", parent))
+            self._sorter.add(("end", parent), ("end", key))
+
+    def refuse_cycles(self) -> None:
+        for (block, kind), steps in self._levels.items():
+            lower: int | None = None
+            for index in sorted(steps):
+                if lower is not None:
+                    before = (("end", key) for key in steps[lower])
+                    self._sorter.add(("level", block, kind, index), ("level", block, kind, lower), *before)
+                lower = index
+        try:
+            self._sorter.prepare()
+        except CycleError as error:
+            events = error.args[1]
+            names = [self._names[event[1]] for event in events if event[0] != "level" and event[1] in self._names]
+            circle = " ← ".join(dict.fromkeys(names))
+            raise InvalidStep(f"these steps would wait for each other for ever: {circle}; nothing was written") from error

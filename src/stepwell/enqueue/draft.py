@@ -1,0 +1,101 @@
+"""A step that is yet to be created, and what can be said against it before any database is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypeAlias
+
+from stepwell.model.errors import InvalidStep
+from stepwell.model.step import Step, StepRef
+
+StepType = Literal["default", "resolve-exception"]
+Priority = Literal["default", "high"]
+TriggerRule = Literal["all_concluded", "all_ended", "any_concluded"]
+
+MAX_NAME: Final = 255
+_MAX_INT: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class NewStep:
+    """What to create. `parent` and `depends_on` may name steps that exist, or other `NewStep`s of the same call.
+
+    >>> fetch = NewStep(action="fetch", arguments={"symbol": "BTC"})
+    >>> store = NewStep(action="store", depends_on=[fetch])
+    """
+
+    action: str
+    arguments: Any = field(default_factory=dict)
+    parent: StepLike | None = None
+    block: str | None = None
+    child_block: str | None = None
+    index: int | None = None
+    type: StepType = "default"
+    label: str | None = None
+    depends_on: Sequence[StepLike] = ()
+    trigger_rule: TriggerRule = "all_concluded"
+    workflow: str | None = None
+    queue: str | None = None
+    group: str | None = None
+    priority: Priority = "default"
+    max_retries: int = 3
+    timeout: float = 0.0
+    cooldown: float = 0.0
+    delay: float | timedelta | None = None
+    dispatch_after: datetime | None = None
+    relatable: tuple[str, str | int] | None = None
+    key: str | None = None
+
+
+StepLike: TypeAlias = Step | StepRef | int | str | NewStep
+
+
+def check(draft: NewStep) -> None:
+    """Refuse what no database needs to be asked about."""
+    problems = list(_problems(draft))
+    if problems:
+        raise InvalidStep(f"the step {draft.action!r} cannot be created: {'; '.join(problems)}")
+
+
+def due(draft: NewStep, now: datetime) -> datetime | None:
+    """The moment before which it must not be dispatched."""
+    if draft.dispatch_after is not None:
+        return draft.dispatch_after
+    if draft.delay is None:
+        return None
+    return now + (draft.delay if isinstance(draft.delay, timedelta) else timedelta(seconds=draft.delay))
+
+
+def _problems(draft: NewStep):  # type: ignore[no-untyped-def]
+    for name in ("action", "label", "queue", "group", "key"):
+        text = getattr(draft, name)
+        if text is None and name != "action":
+            continue
+        if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
+            yield f"{name} must be 1 to {MAX_NAME} printable characters"
+    if draft.type not in ("default", "resolve-exception"):
+        yield f"type is {draft.type!r}, not 'default' or 'resolve-exception'"
+    if draft.priority not in ("default", "high"):
+        yield f"priority is {draft.priority!r}, not 'default' or 'high'"
+    if draft.trigger_rule not in ("all_concluded", "all_ended", "any_concluded"):
+        yield f"trigger_rule is {draft.trigger_rule!r}, not 'all_concluded', 'all_ended' or 'any_concluded'"
+    if draft.index is not None and not (_is_int(draft.index) and 0 <= draft.index <= _MAX_INT):
+        yield f"index is {draft.index!r}, not a whole number of at least 1"
+    if not (_is_int(draft.max_retries) and 0 <= draft.max_retries <= _MAX_INT):
+        yield f"max_retries is {draft.max_retries!r}, not a whole number of at least 0"
+    for name in ("timeout", "cooldown"):
+        seconds = getattr(draft, name)
+        if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
+            yield f"{name} is {seconds!r}, not a number of seconds of at least 0"
+    if draft.delay is not None and draft.dispatch_after is not None:
+        yield "delay and dispatch_after exclude each other"
+    if draft.dispatch_after is not None and draft.dispatch_after.tzinfo is None:
+        yield "dispatch_after has no time zone: say datetime.now(UTC), not datetime.now()"
+    if draft.type == "resolve-exception" and draft.depends_on:
+        yield "an exception handler has no DAG edges: it is promoted when its block fails"
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

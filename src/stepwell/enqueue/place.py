@@ -1,0 +1,334 @@
+"""Where a new step stands: its parent, block and index, its workflow and group, its queue and priority.
+
+Steps that are tied together (parent and child, one block, a DAG edge) share one workflow and one group. Creating
+steps through the API and adopting rows that plain SQL wrote both come through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from stepwell.enqueue.cycles import refuse_cycles
+from stepwell.enqueue.draft import NewStep, StepLike
+from stepwell.ids import uuid7
+from stepwell.model.errors import InvalidStep
+from stepwell.model.reasons import DORMANT
+from stepwell.model.states import UNFINISHED, State
+from stepwell.model.step import Step, StepRef
+from stepwell.store import Row, Transaction
+
+PRIORITY_QUEUE: Final = "priority"
+DEFAULT_QUEUE: Final = "default"
+
+
+@dataclass(slots=True, eq=False)
+class Placement:
+    """A step on its way into the database: what was asked for, and what is worked out from that."""
+
+    draft: NewStep
+    uuid: str = field(default_factory=uuid7)
+    id: int = 0
+    parent: Placement | Row | None = None
+    dependencies: list[Placement | Row] = field(default_factory=list)
+    block: str = ""
+    child_block: str | None = None
+    index: int = 1
+    workflow: str = ""
+    group: str = ""
+    queue: str = DEFAULT_QUEUE
+    priority: str = "default"
+    followed: bool = False
+    has_children: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.draft.label or self.draft.action
+
+    @property
+    def parent_id(self) -> int | None:
+        return id_of(self.parent) if self.parent is not None else None
+
+
+def id_of(step: Placement | Row) -> int:
+    return step.id if isinstance(step, Placement) else step["id"]
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """The order to write the new steps in, and what they changed around them."""
+
+    parents_first: list[Placement] = field(default_factory=list)
+    child_blocks: dict[int, str] = field(default_factory=dict)
+    followed: set[int] = field(default_factory=set)
+    joined_root_blocks: set[str] = field(default_factory=set)
+    joined_blocks: set[str] = field(default_factory=set)
+
+
+def place(tx: Transaction, placements: Sequence[Placement], queues: set[str], rotation: Sequence[str]) -> Neighbours:
+    """Fill in every placement, or refuse with the reason. Locks the existing steps that are involved."""
+    around = Neighbours()
+    existing = _find_existing(tx, placements)
+    of_draft = {id(placement.draft): placement for placement in placements}
+    for placement in placements:
+        _tie(placement, existing, of_draft, around)
+    _find_blocks(tx, placements, around)
+    around.parents_first = _parents_first(placements)
+    _Homes(placements).settle(tx, rotation)
+    for placement in around.parents_first:
+        _inherit(placement, queues)
+    if any(placement.dependencies for placement in placements):
+        refuse_cycles(tx, placements, around.joined_blocks | set(around.child_blocks.values()))
+    return around
+
+
+def _find_existing(tx: Transaction, placements: Iterable[Placement]) -> dict[int | str, Row]:
+    ids, uuids = set[int](), set[str]()
+    for placement in placements:
+        draft = placement.draft
+        for step in (draft.parent, *draft.depends_on):
+            match step:
+                case Step() | StepRef():
+                    ids.add(step.id)
+                case int():
+                    ids.add(step)
+                case str():
+                    uuids.add(normal_uuid(step, "a step"))
+    if not ids and not uuids:
+        return {}
+    found: dict[int | str, Row] = {}
+    for row in tx.rows("lock_steps", ids=tx.array(sorted(ids)), uuids=tx.array(sorted(uuids))):
+        found[row["id"]] = found[row["uuid"]] = row
+    return found
+
+
+def _tie(
+    placement: Placement, existing: dict[int | str, Row], of_draft: dict[int, Placement], around: Neighbours
+) -> None:
+    """Turn what the draft names into the placements and rows that it means."""
+    draft = placement.draft
+
+    def meant(step: StepLike, role: str) -> Placement | Row:
+        if isinstance(step, NewStep):
+            if id(step) not in of_draft:
+                raise InvalidStep(f"{placement.name!r} names a new step as its {role} that is not part of this call")
+            return of_draft[id(step)]
+        key = step.id if isinstance(step, Step | StepRef) else normal_uuid(step, role) if isinstance(step, str) else step
+        if key not in existing:
+            raise InvalidStep(f"{placement.name!r} names a {role} that does not exist: {key}")
+        return existing[key]
+
+    if draft.parent is not None:
+        placement.parent = meant(draft.parent, "parent")
+    for step in draft.depends_on:
+        dependency = meant(step, "dependency")
+        if dependency is placement:
+            raise InvalidStep(f"{placement.name!r} depends on itself")
+        kind = dependency.draft.type if isinstance(dependency, Placement) else dependency["type"]
+        if kind != "default":
+            raise InvalidStep(f"{placement.name!r} depends on an exception handler; handlers have no DAG edges")
+        if dependency not in placement.dependencies:
+            placement.dependencies.append(dependency)
+            if isinstance(dependency, Placement):
+                dependency.followed = True
+            else:
+                around.followed.add(dependency["id"])
+    placement.index = draft.index or 1
+    if draft.child_block is not None:
+        placement.child_block = normal_uuid(draft.child_block, "child_block")
+
+
+def _find_blocks(tx: Transaction, placements: Sequence[Placement], around: Neighbours) -> None:
+    """Give everyone a block: a child its parent's, and whoever names a block that one (with its parent)."""
+    announced = {p.child_block: p for p in placements if p.child_block}
+    if len(announced) != sum(1 for p in placements if p.child_block):
+        raise InvalidStep("two steps announce the same child_block; a block has one parent")
+    parents: dict[str, Row | None] = {}
+    for placement in placements:
+        named = placement.draft.block
+        if named is not None:
+            named = normal_uuid(named, "block")
+            if placement.parent is None:
+                placement.parent = announced.get(named) or _parent_of(tx, named, parents, around)
+        if placement.parent is None:
+            placement.block = named or placement.uuid
+            placement.followed = placement.followed or named is not None
+            continue
+        _refuse_ended(placement)
+        placement.block = _child_block_of(placement.parent, named, placement, around)
+    shared = {p.block for p in placements if p.parent is None and p.draft.block is not None}
+    for placement in placements:
+        if placement.parent is None and placement.block in shared:
+            placement.followed = True
+
+
+def _parent_of(tx: Transaction, block: str, seen: dict[str, Row | None], around: Neighbours) -> Row | None:
+    """The step that announced this block, if one did; else note that a root block is being joined."""
+    if block not in seen:
+        tx.rows("lock_name", name=f"block {block}")
+        parent_id = tx.value("parent_of_block", block=block)
+        seen[block] = None
+        if parent_id is not None:
+            (seen[block],) = tx.rows("lock_steps", ids=tx.array([parent_id]), uuids=tx.array([]))
+        elif tx.value("member_of_block", block=block) is not None:
+            around.joined_root_blocks.add(block)
+            around.joined_blocks.add(block)
+    return seen[block]
+
+
+def _refuse_ended(placement: Placement) -> None:
+    parent = placement.parent
+    if isinstance(parent, Placement) or parent is None or State(parent["state"]) in UNFINISHED:
+        return
+    if parent["reason"] != DORMANT:
+        raise InvalidStep(
+            f"{placement.name!r} cannot become a child of step {parent['id']}, which has ended ({parent['state']}); "
+            "nothing was written: retry that step first, or create this one without a parent"
+        )
+
+
+def _child_block_of(
+    parent: Placement | Row, named: str | None, placement: Placement, around: Neighbours
+) -> str:
+    if isinstance(parent, Placement):
+        parent.has_children = True
+        parent.child_block = parent.child_block or named or uuid7()
+        block = parent.child_block
+    else:
+        if parent["child_block_uuid"] is not None:
+            around.joined_blocks.add(parent["child_block_uuid"])
+        block = parent["child_block_uuid"] = parent["child_block_uuid"] or named or uuid7()
+        around.child_blocks[parent["id"]] = block
+    if named is not None and named != block:
+        raise InvalidStep(f"{placement.name!r} names block {named}, but its parent's child block is {block}")
+    return block
+
+
+def _parents_first(placements: Sequence[Placement]) -> list[Placement]:
+    ordered: list[Placement] = []
+    state: dict[int, bool] = {}  # False while its ancestors are being placed, True once it is in `ordered`
+    for placement in placements:
+        chain = [placement]
+        while isinstance(chain[-1].parent, Placement) and id(chain[-1].parent) not in state:
+            state[id(chain[-1])] = False
+            chain.append(chain[-1].parent)
+        top = chain[-1]
+        if isinstance(top.parent, Placement) and not state[id(top.parent)]:
+            names = " → ".join(step.name for step in chain)
+            raise InvalidStep(f"these steps are each other's parents: {names}")
+        for step in reversed(chain):
+            if not state.get(id(step)):
+                state[id(step)] = True
+                ordered.append(step)
+    return ordered
+
+
+class _Homes:
+    """Which steps belong together, and so share a workflow and a group (a union-find over the call)."""
+
+    def __init__(self, placements: Sequence[Placement]) -> None:
+        self._placements = placements
+        self._leader: dict[int, Placement] = {}
+        block_members: dict[str, Placement] = {}
+        for placement in placements:
+            for other in (placement.parent, *placement.dependencies):
+                if isinstance(other, Placement):
+                    self._unite(placement, other)
+            if placement.parent is None and placement.block != placement.uuid:
+                self._unite(placement, block_members.setdefault(placement.block, placement))
+
+    def _find(self, placement: Placement) -> Placement:
+        while (leader := self._leader.get(id(placement), placement)) is not placement:
+            placement = leader
+        return placement
+
+    def _unite(self, one: Placement, other: Placement) -> None:
+        first, second = self._find(one), self._find(other)
+        if first is not second:
+            self._leader[id(second)] = first
+
+    def settle(self, tx: Transaction, rotation: Sequence[str]) -> None:
+        members: dict[int, list[Placement]] = {}
+        for placement in self._placements:
+            members.setdefault(id(self._find(placement)), []).append(placement)
+        homeless = []
+        for family in members.values():
+            workflow, group = _home_of(tx, family)
+            for placement in family:
+                placement.workflow, placement.group = workflow, group
+            if not group:
+                homeless.append(family)
+        for family, group in zip(homeless, _next_groups(tx, len(homeless), rotation), strict=True):
+            for placement in family:
+                placement.group = group
+
+
+def _home_of(tx: Transaction, family: Sequence[Placement]) -> tuple[str, str]:
+    """The workflow and the group of steps that belong together; an empty group: its turn decides."""
+    workflows: dict[str, str] = {}
+    asked: dict[str, Placement] = {}
+    for placement in family:
+        draft = placement.draft
+        anchors: list[Row] = [r for r in (placement.parent, *placement.dependencies) if isinstance(r, dict)]
+        if placement.parent is None and draft.block is not None:
+            member = tx.value("member_of_block", block=placement.block)
+            if member is not None:
+                anchors += tx.rows("lock_steps", ids=tx.array([member]), uuids=tx.array([]))
+        for row in anchors:
+            workflows[row["workflow_id"] or row["uuid"]] = row["group"] or ""
+        if draft.workflow is not None:
+            named = normal_uuid(draft.workflow, "workflow")
+            if named not in workflows:
+                workflows[named] = tx.value("workflow_home", workflow=named) or ""
+        if draft.group is not None:
+            asked.setdefault(draft.group, placement)
+    if len(workflows) > 1:
+        raise InvalidStep(
+            f"{family[0].name!r} would tie workflows {' and '.join(sorted(workflows))} together; "
+            "parents, blocks and dependencies must stay inside one workflow"
+        )
+    workflow, group = next(iter(workflows.items())) if workflows else (_root(family).uuid, "")
+    if len(asked) > 1 or (group and asked and group not in asked):
+        raise InvalidStep(
+            f"steps that belong together share one group; {family[0].name!r} and those tied to it "
+            f"ask for {', '.join(sorted(asked.keys() | ({group} - {''})))}"
+        )
+    if asked:
+        group = next(iter(asked))
+        tx.change("ensure_group", group=group)
+    return workflow, group
+
+
+def _root(family: Sequence[Placement]) -> Placement:
+    return next((placement for placement in family if placement.parent is None), family[0])
+
+
+def _next_groups(tx: Transaction, count: int, rotation: Sequence[str]) -> list[str]:
+    if count == 0:
+        return []
+    turns = [row["turn"] for row in tx.rows("next_turns", count=count)]
+    if len(turns) < count:  # SQLite answers with the last of `count` turns
+        turns = list(range(turns[0] - count, turns[0]))
+    return [rotation[turn % len(rotation)] for turn in turns]
+
+
+def _inherit(placement: Placement, queues: set[str]) -> None:
+    """A high priority comes from the parent, too; the queue follows from the priority unless it was chosen."""
+    parent = placement.parent
+    inherited = parent.priority if isinstance(parent, Placement) else parent["priority"] if parent else "default"
+    placement.priority = "high" if "high" in (placement.draft.priority, inherited) else "default"
+    asked = placement.draft.queue
+    if asked is not None:
+        placement.queue = asked if asked in queues else DEFAULT_QUEUE
+    else:
+        placement.queue = PRIORITY_QUEUE if placement.priority == "high" else DEFAULT_QUEUE
+
+
+def normal_uuid(text: Any, what: str) -> str:
+    """The canonical form of a UUID that somebody passed in."""
+    try:
+        return str(UUID(text))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidStep(f"{what}: {text!r} is not a UUID") from error

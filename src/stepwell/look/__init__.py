@@ -1,0 +1,1 @@
+"""Reading what is there: steps, trees, history, ticks, counts."""

@@ -1,0 +1,47 @@
+"""Every error that Stepwell raises on purpose. Each says what happened and what can be done about it."""
+
+from __future__ import annotations
+
+
+class StepwellError(Exception):
+    """The base of all of them."""
+
+
+class InvalidStep(StepwellError, ValueError):
+    """A step that cannot be created: bad arguments, an unknown parent, a cycle. Nothing was written."""
+
+
+class UnstorableValue(InvalidStep):
+    """A value that JSON, SQLite or PostgreSQL cannot keep; the message gives its path."""
+
+
+class StepNotFound(StepwellError, LookupError):
+    """No step has that id or uuid."""
+
+
+class KeyConflict(StepwellError):
+    """The idempotency key belongs to a step with another action or other arguments."""
+
+
+class IllegalTransition(StepwellError):
+    """A change of state that the transition table does not know, or that only an operator may make."""
+
+
+class ActionRefused(StepwellError):
+    """An operator's action that would not do what it promises; the message names what stands in the way."""
+
+
+class SchemaError(StepwellError):
+    """The database's schema is older or newer than this program, or damaged."""
+
+
+class DatabaseUnavailable(StepwellError):
+    """The database could not be reached; nothing is known to have been written."""
+
+
+class LockLost(StepwellError):
+    """Another dispatcher took this group over; the tick that lost the lock commits nothing more."""
+
+
+class UnknownAction(StepwellError, LookupError):
+    """No job of that name is registered with this app."""

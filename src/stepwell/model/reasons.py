@@ -1,0 +1,28 @@
+"""Why a step is in its state: the words found in `steps.reason` and in its history.
+
+They are part of the public schema. The SQL files spell them out; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Ended together with a parent (phases 2, 3 and 6). An operator's retry of the parent brings them back.
+PARENT_SKIPPED: Final = "parent_skipped"
+PARENT_CANCELLED: Final = "parent_cancelled"
+PARENT_FAILED: Final = "parent_failed"
+PARENT_NOT_RUNNABLE: Final = "parent_not_runnable"
+CASCADED: Final = frozenset({PARENT_SKIPPED, PARENT_CANCELLED, PARENT_FAILED, PARENT_NOT_RUNNABLE})
+
+PREDECESSOR_FAILED: Final = "predecessor_failed"
+DORMANT: Final = "dormant"
+PROMOTED: Final = "promoted"
+CHILDREN_FAILED: Final = "children_failed"
+CHILDREN_CONCLUDED: Final = "children_concluded"
+MAX_RETRIES_REACHED: Final = "max_retries_reached"
+REFUSED: Final = "refused"
+
+RETRY: Final = "retry"
+THROTTLED: Final = "throttled"
+REVIVED: Final = "revived"
+OPERATOR: Final = "operator"

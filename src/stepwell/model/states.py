@@ -1,0 +1,88 @@
+"""The nine states of a step and the one table of legal transitions.
+
+Everything that moves a step obeys `TRANSITIONS`: the database refuses what it does not list
+(the migrator copies it into the table `legal_transitions`, which the triggers on `steps` consult),
+the errors quote it and the tests enumerate it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+
+class State(StrEnum):
+    """Where a step is in its life.
+
+    >>> State.FAILED.is_terminal, State.RUNNING.is_terminal
+    (True, False)
+    """
+
+    PENDING = "Pending"
+    DISPATCHED = "Dispatched"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    SKIPPED = "Skipped"
+    FAILED = "Failed"
+    STOPPED = "Stopped"
+    CANCELLED = "Cancelled"
+    NOT_RUNNABLE = "NotRunnable"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self not in UNFINISHED
+
+
+UNFINISHED: Final = frozenset({State.PENDING, State.DISPATCHED, State.RUNNING})
+CONCLUDED: Final = frozenset({State.COMPLETED, State.SKIPPED})
+FAILED: Final = frozenset({State.FAILED, State.STOPPED})
+TERMINAL: Final = frozenset(State) - UNFINISHED
+
+
+class Mover(StrEnum):
+    """Who may make a transition: the engine by itself, or only a person."""
+
+    ANYONE = "anyone"
+    OPERATOR = "operator"
+
+
+_BY_THE_ENGINE: Final = {
+    State.PENDING: {State.DISPATCHED, State.SKIPPED, State.CANCELLED, State.FAILED, State.NOT_RUNNABLE},
+    State.DISPATCHED: {State.RUNNING, State.PENDING, State.SKIPPED, State.CANCELLED, State.FAILED},
+    State.RUNNING: {
+        State.COMPLETED,
+        State.FAILED,
+        State.STOPPED,
+        State.SKIPPED,
+        State.CANCELLED,
+        State.PENDING,
+    },
+    State.NOT_RUNNABLE: {State.PENDING, State.SKIPPED, State.CANCELLED},
+}
+
+_BY_AN_OPERATOR: Final = {
+    State.PENDING: {State.COMPLETED},
+    State.FAILED: {State.PENDING, State.RUNNING, State.COMPLETED, State.SKIPPED},
+    State.STOPPED: {State.PENDING, State.RUNNING, State.COMPLETED, State.SKIPPED},
+    State.CANCELLED: {State.PENDING, State.RUNNING, State.COMPLETED, State.SKIPPED},
+    State.NOT_RUNNABLE: {State.COMPLETED},
+}
+
+TRANSITIONS: Final[dict[tuple[State, State], Mover]] = {
+    (origin, target): mover
+    for mover, table in ((Mover.ANYONE, _BY_THE_ENGINE), (Mover.OPERATOR, _BY_AN_OPERATOR))
+    for origin, targets in table.items()
+    for target in sorted(targets)
+}
+
+
+def is_legal(origin: State, target: State, *, operator: bool = False) -> bool:
+    """Whether a step may go from one state to the other.
+
+    >>> is_legal(State.RUNNING, State.PENDING)
+    True
+    >>> is_legal(State.FAILED, State.PENDING), is_legal(State.FAILED, State.PENDING, operator=True)
+    (False, True)
+    """
+    mover = TRANSITIONS.get((origin, target))
+    return mover is Mover.ANYONE or (mover is Mover.OPERATOR and operator)

@@ -1,0 +1,210 @@
+"""What an operator can do to a step: cancel, skip, complete by hand, retry. Each is on record with who and why.
+
+A retry brings back what went with the step: below it what a cascade ended, behind it what could not run, above it
+the ancestors that failed only through their children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stepwell import codec
+from stepwell.model.errors import ActionRefused, StepNotFound
+from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
+from stepwell.model.states import UNFINISHED, State
+from stepwell.operate.who import actor_of, reason_of
+from stepwell.store import Database, Row, Transaction
+
+_RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
+
+
+class Actions:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def cancel(self, step_id: int, who: str, why: str | None = None) -> None:
+        """Cancel a step; the next ticks cancel everything below it."""
+        actor, now = actor_of(who), self._database.now()
+
+        def work(tx: Transaction) -> None:
+            if tx.row("cancel_by_hand", id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
+                raise _already(tx, step_id, "cancelled")
+
+        self._database.transact(work)
+
+    def skip(self, step_id: int, who: str, why: str | None = None) -> None:
+        """Conclude a step without running it; what stood behind its failure may run again."""
+        actor, now = actor_of(who), self._database.now()
+
+        def work(tx: Transaction) -> None:
+            before = _lock(tx, step_id)
+            if tx.row("skip_by_hand", id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
+                raise _already(tx, step_id, "skipped")
+            _revive_after_conclusion(tx, before, actor, now)
+
+        self._database.transact(work)
+
+    def complete(self, step_id: int, who: str, why: str | None = None, response: Any = None) -> None:
+        """Resolve a step by hand, with a result; refused while a child of it is unfinished."""
+        actor, now = actor_of(who), self._database.now()
+        text = codec.encode(response, "response")
+
+        def work(tx: Transaction) -> None:
+            before = _lock(tx, step_id)
+            done = tx.row(
+                "complete_by_hand", id=step_id, actor=actor, reason=reason_of(why), response=text, now=now
+            )
+            if done is None:
+                if State(before["state"]) in (State.DISPATCHED, State.RUNNING):
+                    raise ActionRefused(f"{_name(before)} is {before['state']}; cancel it or let it end first")
+                if State(before["state"]) in (State.COMPLETED, State.SKIPPED):
+                    raise _already(tx, step_id, "completed")
+                raise ActionRefused(f"{_name(before)} has unfinished children; they would be orphaned: cancel them first")
+            _revive_after_conclusion(tx, before, actor, now)
+
+        self._database.transact(work)
+
+    def retry(self, step_id: int, who: str, why: str | None = None) -> list[int]:
+        """Bring a failed, stopped or cancelled step back with all that went with it; returns every step revived."""
+        actor, now = actor_of(who), self._database.now()
+
+        def work(tx: Transaction) -> list[int]:
+            target = _lock(tx, step_id)
+            _refuse_unretriable(target)
+            ancestors = _revivable_ancestors(tx, target)
+            revived = _closure(tx, [step_id], below=True)
+            revived |= _closure(tx, [row["id"] for row in ancestors], below=False)
+            rows = tx.rows("lock_for_revival", ids=tx.array(sorted(revived)))
+            _refuse_held(rows)
+            _refuse_futile(tx, target, rows)
+            tx.change("revive", ids=tx.array(sorted(revived - {step_id})), actor=actor, reason=REVIVED, now=now)
+            tx.change("revive", ids=tx.array([step_id]), actor=actor, reason=reason_of(why), now=now)
+            for row in rows:
+                if row["type"] == "resolve-exception" and row["id"] != step_id and row["attempts"] == 0:
+                    tx.change("put_to_sleep_again", id=row["id"], actor=actor, now=now)
+            return sorted(revived)
+
+        return self._database.transact(work)
+
+    def pause_workflow(self, workflow: str, who: str, why: str | None = None) -> None:
+        """Keep the Pending steps of one workflow from being dispatched; what runs goes on."""
+        actor, now = actor_of(who), self._database.now()
+
+        def work(tx: Transaction) -> None:
+            tx.change("pause_workflow", workflow=workflow, actor=actor, reason=why, now=now)
+            tx.change("withdraw_workflow", workflow=workflow)
+
+        self._database.transact(work)
+
+    def resume_workflow(self, workflow: str, who: str) -> None:
+        actor_of(who)
+
+        def work(tx: Transaction) -> None:
+            if tx.change("resume_workflow", workflow=workflow) == 0:
+                raise ActionRefused(f"workflow {workflow} is not paused")
+            tx.change("mark_workflow", workflow=workflow)
+
+        self._database.transact(work)
+
+
+def _lock(tx: Transaction, step_id: int) -> Row:
+    rows = tx.rows("lock_for_revival", ids=tx.array([step_id]))
+    if not rows:
+        raise StepNotFound(f"there is no step {step_id}")
+    return rows[0]
+
+
+def _name(row: Row) -> str:
+    return f"step {row['id']} ({row['label'] or row['action']})"
+
+
+def _already(tx: Transaction, step_id: int, done: str) -> ActionRefused:
+    row = _lock(tx, step_id)
+    return ActionRefused(f"{_name(row)} is {row['state']} and cannot be {done}; nothing changed")
+
+
+def _refuse_unretriable(target: Row) -> None:
+    state = State(target["state"])
+    if state in _RETRIABLE:
+        return
+    if state is State.NOT_RUNNABLE and target["reason"] == DORMANT:
+        hint = "it is an exception handler that waits for a failure of its block"
+    elif state is State.NOT_RUNNABLE:
+        hint = "it stands behind a step that failed: retry that one, and this one comes back with it"
+    elif state in UNFINISHED:
+        hint = "it has not ended"
+    else:
+        hint = "it has concluded"
+    raise ActionRefused(f"{_name(target)} is {state} and cannot be retried: {hint}; nothing changed")
+
+
+def _revivable_ancestors(tx: Transaction, target: Row) -> list[Row]:
+    """The ancestors that failed only through their children; refuses below one that ended otherwise."""
+    found: list[Row] = []
+    row = target
+    while row["parent_step_id"] is not None:
+        row = _lock(tx, row["parent_step_id"])
+        state = State(row["state"])
+        if state in UNFINISHED:
+            break
+        if state is not State.FAILED or row["reason"] != CHILDREN_FAILED:
+            raise ActionRefused(
+                f"{_name(target)} cannot be retried below {_name(row)}, which ended otherwise "
+                f"({state}, {row['reason'] or 'no reason'}): retry that one; nothing changed"
+            )
+        found.append(row)
+    return found
+
+
+def _closure(tx: Transaction, start: Iterable[int], *, below: bool) -> set[int]:
+    """These steps and all that comes back with them, transitively."""
+    seen = set(start)
+    frontier = sorted(seen)
+    descend = below
+    while frontier:
+        ids = tx.array(frontier)
+        found = {row["id"] for row in tx.rows("revivable_behind", ids=ids)}
+        if descend:
+            found |= {row["id"] for row in tx.rows("revivable_below", ids=ids)}
+        descend = True  # whatever an ancestor's revival brings back comes with all that is below it
+        frontier = sorted(found - seen)
+        seen |= found
+    return seen
+
+
+def _refuse_held(rows: list[Row]) -> None:
+    for row in rows:
+        if row["lease_worker"] is not None:
+            raise ActionRefused(
+                f"{_name(row)} is {row['state']}, but its process has not let go yet (worker {row['lease_worker']}); "
+                "nothing changed: try again when it has ended"
+            )
+
+
+def _refuse_futile(tx: Transaction, target: Row, rows: list[Row]) -> None:
+    """A parent whose own code is done, with nothing below it to run again, would fail again at once."""
+    if target["own_code_done_at"] is None or target["child_block_uuid"] is None:
+        return
+    revived = {row["id"] for row in rows}
+    children = tx.rows("steps_of_block", block=target["child_block_uuid"])
+    stuck = [c for c in children if c["type"] == "default" and State(c["state"]) in (*_RETRIABLE, State.NOT_RUNNABLE)]
+    if stuck and not any(child["id"] in revived for child in stuck):
+        raise ActionRefused(
+            f"{_name(target)} would fail again at once: {', '.join(_name(child) for child in stuck[:5])} "
+            "was cancelled by hand; retry or skip that first; nothing changed"
+        )
+
+
+def _revive_after_conclusion(tx: Transaction, before: Row, actor: str, now: Any) -> None:
+    """A failure was resolved by hand: what stood behind it may run, unless an ancestor ended for another reason."""
+    if State(before["state"]) not in (*_RETRIABLE, State.NOT_RUNNABLE):
+        return
+    try:
+        ancestors = _revivable_ancestors(tx, before)
+    except ActionRefused:
+        return
+    behind = _closure(tx, [before["id"], *(row["id"] for row in ancestors)], below=False) - {before["id"]}
+    rows = tx.rows("lock_for_revival", ids=tx.array(sorted(behind)))
+    _refuse_held(rows)
+    tx.change("revive", ids=tx.array(sorted(behind)), actor=actor, reason=REVIVED, now=now)

@@ -1,0 +1,102 @@
+"""The circuit breaker: a switch that keeps Pending steps from being dispatched, and blocks nothing else."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from stepwell.operate.who import actor_of
+from stepwell.store import Database
+
+# A drain looks this often: soon enough for a person who waits, rare enough to cost nothing.
+DRAIN_LOOK_SECONDS: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerState:
+    """Whether steps are dispatched, and who said so, why and since when."""
+
+    dispatching: bool
+    changed_by: str | None
+    reason: str | None
+    changed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestartSafety:
+    """Whether workers can be restarted now, and what speaks against it."""
+
+    dispatching: bool
+    dispatched: int
+    running: int
+
+    @property
+    def safe(self) -> bool:
+        return not self.dispatching and self.dispatched == 0 and self.running == 0
+
+    def __str__(self) -> str:
+        if self.safe:
+            return "safe to restart: dispatching is paused, nothing is dispatched and no worker runs a step"
+        reasons = [
+            "dispatching is not paused" if self.dispatching else "",
+            f"{self.dispatched} dispatched" if self.dispatched else "",
+            f"{self.running} running their own code" if self.running else "",
+        ]
+        return f"not safe to restart: {', '.join(reason for reason in reasons if reason)}"
+
+
+class Breaker:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def state(self) -> BreakerState:
+        """A missing row counts as off."""
+        row = self._database.read(lambda tx: tx.row("breaker_state"))
+        if row is None:
+            return BreakerState(False, None, "the setting can_dispatch_steps is missing", None)
+        return BreakerState(row["value"] == "on", row["changed_by"], row["reason"], row["changed_at"])
+
+    def pause(self, who: str, why: str | None = None) -> None:
+        self._set("off", who, why)
+
+    def resume(self, who: str, why: str | None = None) -> None:
+        self._set("on", who, why)
+
+    def _set(self, value: str, who: str, why: str | None) -> None:
+        now, actor = self._database.now(), actor_of(who)
+        self._database.transact(lambda tx: tx.change("set_breaker", value=value, actor=actor, reason=why, now=now))
+
+    def safe_to_restart(self, group: str | None = None) -> RestartSafety:
+        """Parents that merely wait for children are no reason to wait."""
+        dispatching = self.state().dispatching
+        counts = {"dispatched": 0, "running": 0}
+        for row in self._database.read(lambda tx: tx.rows("in_flight")):
+            if group is None or row["group"] == group:
+                counts[row["stage"]] += row["steps"]
+        return RestartSafety(dispatching, counts["dispatched"], counts["running"])
+
+    def drain(
+        self,
+        who: str,
+        why: str | None = None,
+        *,
+        timeout: float | None = None,
+        watch: Callable[[RestartSafety], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> RestartSafety:
+        """Pause, then wait until a restart is safe or the time is up. Dispatchers and workers must go on meanwhile."""
+        if self.state().dispatching:
+            self.pause(who, why)
+        clock = self._database.clock
+        deadline = None if timeout is None else clock.monotonic() + timeout
+        while True:
+            safety = self.safe_to_restart()
+            if watch is not None:
+                watch(safety)
+            over = deadline is not None and clock.monotonic() >= deadline
+            if safety.safe or over or (stop is not None and stop.is_set()):
+                return safety
+            clock.sleep(DRAIN_LOOK_SECONDS)

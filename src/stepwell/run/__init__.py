@@ -1,0 +1,1 @@
+"""Running steps: claim, run, finish."""

@@ -1,0 +1,100 @@
+"""The inline runner: claims dispatched steps and runs their code here and now, one after the other.
+
+It is a worker like any other to the rest of the system (a row, lanes, slots, leases); tests, the demo and small
+programs use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from stepwell import codec
+from stepwell.define.registry import Registry
+from stepwell.model.states import State
+from stepwell.model.step import Step
+from stepwell.run.finish import Claim, Finisher
+from stepwell.run.outcomes import Outcome
+from stepwell.run.worker_row import WorkerRow
+from stepwell.store import Database
+
+LEASE_SECONDS: Final = 60.0
+HEARTBEAT_SECONDS: Final = 10.0
+
+
+class InlineRunner:
+    """Runs steps in the calling thread."""
+
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        queues: Sequence[str] = (),
+        slots: int = 8,
+        watch: Callable[[Step, State | None], None] | None = None,
+    ) -> None:
+        self._database = database
+        self._registry = registry
+        self._finisher = Finisher(database)
+        self._watch = watch
+        self.worker = WorkerRow(database, queues, registry.actions(), slots)
+        self._heartbeat_at = database.clock.monotonic()
+        self._last_seen = database.now()
+
+    def round(self) -> int:
+        """Claim what is dispatched, as many as there are slots, and run it; returns how many were run."""
+        self.heartbeat()
+        claims = self.claim(self.worker.slots)
+        for claim in claims:
+            self._run(claim)
+        return len(claims)
+
+    def heartbeat(self) -> None:
+        """Say that this runner is alive, if it is time to."""
+        elapsed = (self._database.now() - self._last_seen).total_seconds()
+        if elapsed >= HEARTBEAT_SECONDS:
+            self.worker.heartbeat()
+            self._last_seen = self._database.now()
+
+    def claim(self, limit: int) -> list[Claim]:
+        """Dispatched to Running, under a new token."""
+        now = self._database.now()
+        rows = self._database.transact(
+            lambda tx: tx.rows(
+                "claim",
+                worker=self.worker.id,
+                actor=f"worker:{self.worker.id}",
+                hostname=self.worker.hostname,
+                limit=limit,
+                now=now,
+                deadline=now + timedelta(seconds=LEASE_SECONDS),
+            )
+        )
+        rows.sort(key=lambda row: (row["priority"] != "high", row["id"]))
+        return [Claim(row["id"], row["lease_token"], self.worker.id, row) for row in rows]
+
+    def _run(self, claim: Claim) -> None:
+        clock = self._database.clock
+        started = clock.monotonic()
+        step = step_of(claim.row)
+        try:
+            response = self._registry.call(step)
+        except (Exception, Outcome) as error:
+            state = self._finisher.raised(claim, error, clock.monotonic() - started)
+        else:
+            state = self._finisher.returned(claim, response, clock.monotonic() - started)
+        if state is None:
+            self._finisher.let_go(claim)
+        if self._watch is not None:
+            self._watch(step, state)
+
+    def close(self) -> None:
+        self.worker.sign_off()
+
+
+def step_of(row: dict[str, Any]) -> Step:
+    """The step of a row, its JSON decoded."""
+    return Step.from_row(
+        row | {"arguments": codec.decode(row["arguments"]), "response": codec.decode(row["response"])}
+    )

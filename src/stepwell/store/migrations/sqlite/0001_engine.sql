@@ -1,0 +1,324 @@
+-- The engine's first schema. `steps` is what people read; the `steps_*` tables beside it are how work is
+-- found without reading `steps`: see docs/decisions/0001-how-work-is-found.md.
+
+CREATE TABLE steps (
+    id                integer PRIMARY KEY AUTOINCREMENT,
+    uuid              text NOT NULL UNIQUE DEFAULT (
+                          lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
+                                || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))),
+    workflow_id       text,
+    parent_step_id    integer REFERENCES steps (id),
+    block_uuid        text,
+    child_block_uuid  text,
+    "index"           integer CHECK ("index" >= 0),
+    type              text NOT NULL DEFAULT 'default' CHECK (type IN ('default', 'resolve-exception')),
+    label             text,
+    action            text NOT NULL CHECK (action <> ''),
+    arguments         text NOT NULL DEFAULT '{}' CHECK (json_valid(arguments)),
+    relatable_type    text,
+    relatable_id      text,
+    queue             text NOT NULL DEFAULT 'default',
+    "group"           text,
+    priority          text NOT NULL DEFAULT 'default' CHECK (priority IN ('default', 'high')),
+    state             text NOT NULL DEFAULT 'Pending' CHECK (state IN ('Pending', 'Dispatched', 'Running',
+                          'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
+    reason            text,
+    actor             text,
+    -- What PostgreSQL's trigger needs; unused here.
+    changed_from      text,
+    trigger_rule      text NOT NULL DEFAULT 'all_concluded'
+                          CHECK (trigger_rule IN ('all_concluded', 'all_ended', 'any_concluded')),
+    -- Facts about the neighbourhood, kept on the row so that its own lock guards them.
+    placed            integer NOT NULL DEFAULT 0, -- false: plain SQL wrote it, the next tick gives it its place
+    dependencies      integer NOT NULL DEFAULT 0,
+    followed          integer NOT NULL DEFAULT 0,
+    has_children      integer NOT NULL DEFAULT 0,
+    attempts          integer NOT NULL DEFAULT 0,
+    retries           integer NOT NULL DEFAULT 0,
+    max_retries       integer NOT NULL DEFAULT 3,
+    not_completed     integer NOT NULL DEFAULT 0,
+    rescues           integer NOT NULL DEFAULT 0,
+    dispatch_after    text,
+    is_throttled      integer NOT NULL DEFAULT 0,
+    was_throttled     integer NOT NULL DEFAULT 0,
+    timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0),
+    cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0),
+    lease_worker      text,
+    lease_token       integer NOT NULL DEFAULT 0,
+    lease_deadline    text,
+    compute_done_at   text,
+    own_code_done_at  text,
+    hostname          text,
+    tick_id           integer,
+    started_at        text,
+    completed_at      text,
+    duration          real,
+    error_message     text, -- the first; each attempt's is in the history
+    last_error        text,
+    error_stack_trace text,
+    response          text,
+    idempotency_key   text,
+    created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
+    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now'))
+);
+
+CREATE INDEX steps_by_block ON steps (block_uuid, type, "index");
+CREATE UNIQUE INDEX steps_by_child_block ON steps (child_block_uuid) WHERE child_block_uuid IS NOT NULL;
+CREATE INDEX steps_by_workflow ON steps (workflow_id) WHERE workflow_id <> uuid;
+CREATE INDEX steps_by_relatable ON steps (relatable_type, relatable_id) WHERE relatable_type IS NOT NULL;
+CREATE UNIQUE INDEX steps_by_key ON steps (idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+CREATE TABLE step_dependencies (
+    step_id       integer NOT NULL REFERENCES steps (id),
+    depends_on_id integer NOT NULL REFERENCES steps (id),
+    PRIMARY KEY (step_id, depends_on_id),
+    CHECK (step_id <> depends_on_id)
+);
+CREATE INDEX step_dependencies_by_predecessor ON step_dependencies (depends_on_id);
+
+CREATE TABLE step_transitions (
+    id         integer PRIMARY KEY AUTOINCREMENT,
+    step_id    integer NOT NULL,
+    from_state text,
+    to_state   text NOT NULL,
+    reason     text,
+    actor      text,
+    at         text NOT NULL,
+    attempt    integer NOT NULL,
+    error      text
+);
+CREATE INDEX step_transitions_by_step ON step_transitions (step_id, id);
+
+CREATE TABLE workflows (
+    id            text PRIMARY KEY,
+    paused_at     text,
+    paused_by     text,
+    paused_reason text
+);
+
+CREATE TABLE steps_dispatcher (
+    "group"             text PRIMARY KEY,
+    rotation            integer UNIQUE,
+    lock_owner          text,
+    lock_token          integer NOT NULL DEFAULT 0,
+    lock_deadline       text,
+    current_tick_id     integer,
+    ended_early         integer NOT NULL DEFAULT 0,
+    last_tick_completed text,
+    last_selected_at    text
+);
+
+CREATE TABLE steps_dispatcher_ticks (
+    id               integer PRIMARY KEY AUTOINCREMENT,
+    "group"          text NOT NULL,
+    owner            text NOT NULL,
+    started_at       text NOT NULL,
+    ended_at         text,
+    progress         text NOT NULL DEFAULT '[]',
+    steps_dispatched integer NOT NULL DEFAULT 0,
+    duration_ms      real,
+    error            text
+);
+CREATE INDEX steps_dispatcher_ticks_by_group ON steps_dispatcher_ticks ("group", id);
+
+CREATE TABLE settings (
+    name       text PRIMARY KEY,
+    value      text NOT NULL,
+    changed_by text,
+    reason     text,
+    changed_at text NOT NULL
+);
+
+CREATE TABLE steps_queues (
+    name text PRIMARY KEY
+);
+
+CREATE TABLE workers (
+    id           text PRIMARY KEY,
+    hostname     text NOT NULL,
+    pid          integer NOT NULL,
+    slots        integer NOT NULL CHECK (slots > 0),
+    started_at   text NOT NULL,
+    heartbeat_at text NOT NULL,
+    alive_until  text NOT NULL
+);
+
+CREATE TABLE worker_lanes (
+    queue     text NOT NULL,
+    action    text NOT NULL,
+    worker_id text NOT NULL REFERENCES workers (id) ON DELETE CASCADE,
+    PRIMARY KEY (queue, action, worker_id)
+);
+CREATE INDEX worker_lanes_by_worker ON worker_lanes (worker_id);
+
+CREATE TABLE steps_legal_transitions (
+    from_state text NOT NULL,
+    to_state   text NOT NULL,
+    mover      text NOT NULL CHECK (mover IN ('anyone', 'operator')),
+    PRIMARY KEY (from_state, to_state)
+);
+
+CREATE TABLE steps_round_robin (next integer NOT NULL);
+INSERT INTO steps_round_robin VALUES (0);
+
+-- How work is found ------------------------------------------------------------------------------------
+
+-- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is held ('running').
+-- A step that waits behind others has no row here, so it costs nothing.
+CREATE TABLE steps_agenda (
+    step_id  integer PRIMARY KEY,
+    stage    text NOT NULL CHECK (stage IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
+                                              'running')),
+    "group"  text,
+    queue    text NOT NULL,
+    action   text NOT NULL,
+    rank     integer NOT NULL, -- 0: high priority, 1: the rest
+    due_at   text
+);
+CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open';
+CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE stage = 'delayed';
+CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE stage = 'unchecked';
+CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE stage = 'exhausted';
+CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE stage = 'new';
+CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, rank, step_id) WHERE stage = 'dispatched';
+CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE stage = 'running';
+
+-- The members of shared blocks that have not concluded, or whose lease still stands.
+CREATE TABLE steps_unconcluded (
+    step_id    integer PRIMARY KEY,
+    block_uuid text NOT NULL,
+    type       text NOT NULL,
+    "index"    integer NOT NULL,
+    ended      integer NOT NULL -- terminal, and nobody holds its lease
+);
+CREATE INDEX steps_unconcluded_in_order ON steps_unconcluded (block_uuid, type, "index");
+CREATE INDEX steps_unconcluded_unfinished ON steps_unconcluded (block_uuid) WHERE NOT ended;
+
+-- Steps whose change may decide something for others: written with the change, read by the next tick.
+CREATE TABLE steps_marks (
+    id      integer PRIMARY KEY AUTOINCREMENT,
+    "group" text NOT NULL,
+    step_id integer NOT NULL
+);
+CREATE INDEX steps_marks_by_group ON steps_marks ("group", id);
+
+CREATE TRIGGER steps_refuse_transition BEFORE UPDATE OF state ON steps
+WHEN OLD.state <> NEW.state AND NOT EXISTS (
+    SELECT 1 FROM steps_legal_transitions l
+    WHERE l.from_state = OLD.state AND l.to_state = NEW.state
+      AND (l.mover = 'anyone' OR l.mover = 'operator' AND NEW.actor LIKE 'operator:%'))
+BEGIN
+    SELECT RAISE(ABORT, 'illegal transition');
+END;
+
+CREATE TRIGGER steps_created AFTER INSERT ON steps
+BEGIN
+    INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
+    VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, NEW.created_at, NEW.attempts);
+END;
+
+CREATE TRIGGER steps_created_by_sql AFTER INSERT ON steps WHEN NOT NEW.placed
+BEGIN
+    INSERT INTO steps_agenda (step_id, stage, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
+END;
+
+CREATE TRIGGER steps_changed AFTER UPDATE OF state ON steps WHEN OLD.state <> NEW.state
+BEGIN
+    INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
+    VALUES (NEW.id, OLD.state, NEW.state, NEW.reason, NEW.actor, NEW.updated_at, NEW.attempts,
+            CASE WHEN NEW.state IN ('Failed', 'Stopped') OR OLD.state = 'Running' AND NEW.state = 'Pending'
+                 THEN NEW.last_error END);
+END;
+
+CREATE TRIGGER steps_left_agenda AFTER UPDATE OF state, lease_worker ON steps
+WHEN NEW.state NOT IN ('Pending', 'Dispatched') AND NEW.lease_worker IS NULL
+ AND (OLD.state IN ('Pending', 'Dispatched') OR OLD.lease_worker IS NOT NULL)
+BEGIN
+    DELETE FROM steps_agenda WHERE step_id = NEW.id;
+END;
+
+CREATE TRIGGER steps_moved_on_agenda AFTER UPDATE OF state ON steps
+WHEN OLD.state <> NEW.state AND (NEW.state = 'Dispatched' OR OLD.state = 'Dispatched' AND NEW.state = 'Running')
+BEGIN
+    UPDATE steps_agenda SET stage = CASE NEW.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
+    WHERE step_id = NEW.id;
+END;
+
+CREATE TRIGGER steps_joined_agenda AFTER UPDATE OF state ON steps
+WHEN OLD.state <> 'Pending' AND NEW.state = 'Pending'
+BEGIN
+    INSERT OR REPLACE INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+    VALUES (NEW.id, 'unchecked', NEW."group", NEW.queue, NEW.action,
+            CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, NEW.dispatch_after);
+END;
+
+CREATE TRIGGER steps_decided AFTER UPDATE OF state, lease_worker, own_code_done_at ON steps
+WHEN (NEW.parent_step_id IS NOT NULL OR NEW.followed OR NEW.has_children)
+ AND (OLD.state <> NEW.state OR OLD.lease_worker IS NOT NULL AND NEW.lease_worker IS NULL
+      OR OLD.own_code_done_at IS NULL AND NEW.own_code_done_at IS NOT NULL)
+BEGIN
+    DELETE FROM steps_unconcluded
+    WHERE step_id = NEW.id AND NEW.state IN ('Completed', 'Skipped') AND NEW.lease_worker IS NULL;
+    UPDATE steps_unconcluded
+    SET ended = NEW.state NOT IN ('Pending', 'Dispatched', 'Running') AND NEW.lease_worker IS NULL
+    WHERE step_id = NEW.id
+      AND ended <> (NEW.state NOT IN ('Pending', 'Dispatched', 'Running') AND NEW.lease_worker IS NULL);
+    INSERT INTO steps_marks ("group", step_id)
+    SELECT NEW."group", NEW.id
+    WHERE NEW."group" IS NOT NULL
+      AND (NEW.followed OR coalesce(NEW.reason, '')
+           NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
+      AND (NEW.state NOT IN ('Pending', 'Dispatched', 'Running')
+           OR NEW.state = 'Running' AND NEW.own_code_done_at IS NOT NULL);
+END;
+
+-- Readiness: the facts of the row, one definition for the dispatcher and for `explain` --------------------
+
+CREATE VIEW step_readiness AS
+SELECT s.id AS step_id,
+       s.parent_step_id IS NULL OR EXISTS (
+           SELECT 1 FROM steps p
+           WHERE p.id = s.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+       ) AS parent_ready,
+       NOT EXISTS (
+           SELECT 1 FROM steps_unconcluded u
+           WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index"
+       ) AS order_met,
+       CASE
+           WHEN s.dependencies = 0 THEN 1
+           WHEN s.trigger_rule = 'all_concluded' THEN NOT EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND (d.state NOT IN ('Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
+           WHEN s.trigger_rule = 'all_ended' THEN NOT EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND (d.state IN ('Pending', 'Dispatched', 'Running') OR d.lease_worker IS NOT NULL))
+           ELSE EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND d.state IN ('Completed', 'Skipped') AND d.lease_worker IS NULL)
+       END AS dependencies_met,
+       s.retries <= s.max_retries AS retries_left,
+       NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = s.workflow_id AND w.paused_at IS NOT NULL) AS workflow_runs,
+       -- Behind something that ended badly: it cannot become ready unless an operator steps in.
+       EXISTS (
+           SELECT 1 FROM steps_unconcluded u JOIN steps b ON b.id = u.step_id
+           WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended
+             AND b.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+       ) OR s.dependencies > 0 AND CASE s.trigger_rule
+           WHEN 'all_concluded' THEN EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND d.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                 AND d.lease_worker IS NULL)
+           WHEN 'any_concluded' THEN NOT EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id
+                 AND (d.state IN ('Pending', 'Dispatched', 'Running', 'Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
+           ELSE 0
+       END AS hopeless
+FROM steps s;
+
+INSERT INTO steps_dispatcher ("group", rotation) VALUES
+    ('alpha', 0), ('beta', 1), ('gamma', 2), ('delta', 3), ('epsilon', 4),
+    ('zeta', 5), ('eta', 6), ('theta', 7), ('iota', 8), ('kappa', 9);
+INSERT INTO steps_queues (name) VALUES ('default'), ('priority'), ('candles'), ('indicators');
+INSERT INTO settings (name, value, changed_by, reason, changed_at)
+    VALUES ('can_dispatch_steps', 'on', 'migration', NULL, (strftime('%Y-%m-%d %H:%M:%f000', 'now')));

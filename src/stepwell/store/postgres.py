@@ -1,0 +1,147 @@
+"""PostgreSQL: a small pool of psycopg connections, READ COMMITTED, no session features.
+
+Nothing outlives a transaction (no session locks, no LISTEN here, no prepared statements), so it works behind
+pgbouncer in transaction mode.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+import psycopg_pool
+from psycopg.rows import dict_row
+from psycopg.types.string import TextLoader
+
+from stepwell.clock import Clock, SystemClock
+from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
+from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
+
+ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
+CONNECT_TIMEOUT: Final = 10.0
+MAX_CONNECTIONS: Final = 8
+CLOCK_READING_SECONDS: Final = 30.0
+_MIGRATION_LOCK: Final = 0x57E9_3E11  # any number will do, as long as it is ours
+
+_CONFLICTS: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except _CONFLICTS as error:
+        raise Conflict(str(error)) from error
+    except (psycopg.OperationalError, psycopg_pool.PoolTimeout) as error:
+        raise DatabaseUnavailable(
+            f"PostgreSQL cannot be used ({error}); a transaction that was being committed may or may not have been"
+        ) from error
+    except psycopg.DatabaseError as error:
+        if error.sqlstate == ILLEGAL_TRANSITION:
+            raise IllegalTransition(f"{error.diag.message_primary}; nothing changed") from error
+        raise
+
+
+class PostgresTransaction(Transaction):
+    def __init__(self, connection: psycopg.Connection[Any], sql: dict[str, str]) -> None:
+        super().__init__(sql)
+        self._connection = connection
+
+    def _cursor(self) -> psycopg.Cursor[Row]:
+        # Set on the cursor, not on the connection: it may be the caller's, with settings of its own.
+        cursor = self._connection.cursor(row_factory=dict_row)
+        cursor.adapters.register_loader("json", TextLoader)
+        cursor.adapters.register_loader("uuid", TextLoader)
+        return cursor
+
+    def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
+        with _translated(), self._cursor() as cursor:
+            return cursor.execute(sql.encode(), parameters).fetchall()
+
+    def _change(self, sql: str, parameters: dict[str, Any]) -> int:
+        with _translated(), self._cursor() as cursor:
+            return cursor.execute(sql.encode(), parameters).rowcount
+
+    def array(self, values: Sequence[Any]) -> list[Any]:
+        return list(values)
+
+    def moment(self, when: datetime) -> datetime:
+        return when
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        names = ", ".join(f'"{column}"' for column in columns)
+        with _translated(), self._cursor() as cursor:
+            with cursor.copy(f"COPY {table} ({names}) FROM STDIN".encode()) as copy:
+                for row in rows:
+                    copy.write_row(row)
+
+
+class PostgresMigrationSession(MigrationSession):
+    def __init__(self, tx: PostgresTransaction, connection: psycopg.Connection[Any]) -> None:
+        super().__init__(tx)
+        self._connection = connection
+
+    def tables(self) -> set[str]:
+        found = self._connection.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+        )
+        return {row[0] for row in found}
+
+    def run_script(self, script: str) -> None:
+        self._connection.execute(script.encode())
+
+
+class PostgresDatabase(Database):
+    dialect = "postgres"
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        super().__init__(url, clock)
+        self._pool = self._open_pool()
+        self._pid = os.getpid()
+        self._reading: tuple[datetime, float] | None = None
+
+    def now(self) -> datetime:
+        """The database's clock, read now and then and carried on by the monotonic one: machines need not agree."""
+        if not isinstance(self.clock, SystemClock):
+            return self.clock.now()
+        elapsed = self.clock.monotonic()
+        if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
+            self._reading = (self.read(lambda tx: tx.value("database_time")), elapsed)
+        return self._reading[0].astimezone(UTC) + timedelta(seconds=elapsed - self._reading[1])
+
+    def _open_pool(self) -> psycopg_pool.ConnectionPool[psycopg.Connection[Any]]:
+        pool = psycopg_pool.ConnectionPool(
+            self.url,
+            min_size=0,
+            max_size=MAX_CONNECTIONS,
+            timeout=CONNECT_TIMEOUT,
+            kwargs={"prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT)},
+            check=psycopg_pool.ConnectionPool.check_connection,
+            open=True,
+        )
+        return pool
+
+    @contextmanager
+    def _transaction(self, write: bool) -> Iterator[PostgresTransaction]:
+        if os.getpid() != self._pid:
+            raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
+        with _translated(), self._pool.connection() as connection:
+            yield PostgresTransaction(connection, self.sql)
+
+    def within(self, connection: Any) -> PostgresTransaction:
+        if not isinstance(connection, psycopg.Connection):
+            raise TypeError(f"this Stepwell is on PostgreSQL; it cannot use a {type(connection).__name__}")
+        return PostgresTransaction(connection, self.sql)
+
+    @contextmanager
+    def migrating(self) -> Iterator[PostgresMigrationSession]:
+        with _translated(), self._pool.connection() as connection:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            yield PostgresMigrationSession(PostgresTransaction(connection, self.sql), connection)
+
+    def close(self) -> None:
+        self._pool.close()

@@ -1,0 +1,106 @@
+-- Creating steps: their place among the others, and what they mean for those that are already there.
+
+-- name: rotation()
+SELECT "group" FROM steps_dispatcher WHERE rotation IS NOT NULL ORDER BY rotation;
+
+-- name: ensure_group(group)!
+INSERT INTO steps_dispatcher ("group") VALUES (:group) ON CONFLICT DO NOTHING;
+
+-- name: queue_names()
+SELECT name FROM steps_queues UNION SELECT lower(hostname) FROM workers;
+
+-- name: add_queue(name)!
+INSERT INTO steps_queues (name) VALUES (:name) ON CONFLICT DO NOTHING;
+
+-- name: step_with_key(key)
+SELECT id, uuid, action, arguments FROM steps WHERE idempotency_key = :key;
+
+-- name: workflow_home(workflow)
+-- The group of a workflow that exists: of the step that it is named after, or of any other.
+SELECT "group" FROM steps WHERE uuid = :workflow
+UNION ALL
+SELECT "group" FROM (SELECT "group" FROM steps WHERE workflow_id = :workflow AND workflow_id <> uuid LIMIT 1) AS member;
+
+-- name: parent_of_block(block)
+SELECT id FROM steps WHERE child_block_uuid = :block;
+
+-- name: member_of_block(block)
+SELECT id FROM steps WHERE block_uuid = :block ORDER BY id LIMIT 1;
+
+-- name: workflow_graph(workflow)
+-- What may still wait for something, for the search for cycles.
+SELECT id, label, action, parent_step_id, block_uuid, type, "index" FROM steps
+WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state NOT IN ('Completed', 'Skipped');
+
+-- name: workflow_edges(workflow)
+SELECT e.step_id, e.depends_on_id FROM steps s JOIN step_dependencies e ON e.step_id = s.id
+WHERE (s.uuid = :workflow OR s.workflow_id = :workflow AND s.workflow_id <> s.uuid)
+  AND s.state NOT IN ('Completed', 'Skipped');
+
+-- name: take_children(id, child_block)!
+UPDATE steps SET child_block_uuid = :child_block, has_children = true, changed_from = NULL WHERE id = :id;
+
+-- name: follow_block(block)!
+-- A root block that others now share.
+UPDATE steps SET followed = true, changed_from = NULL
+WHERE block_uuid = :block AND parent_step_id IS NULL AND NOT followed;
+
+-- name: enrol_block(block)!
+INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
+SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
+FROM steps
+WHERE block_uuid = :block AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
+ON CONFLICT DO NOTHING;
+
+-- name: close_gates_behind(block, type, index)!
+-- A step was put in front of others of its block: those that have not been dispatched wait for it.
+DELETE FROM steps_agenda
+WHERE stage IN ('open', 'delayed', 'unchecked')
+  AND step_id IN (SELECT step_id FROM steps_unconcluded
+                  WHERE block_uuid = :block AND type = :type AND "index" > :index);
+
+-- name: enrol_in_blocks(first, last)!
+INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
+SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
+FROM steps
+WHERE id BETWEEN :first AND :last AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
+  AND state NOT IN ('Completed', 'Skipped')
+ON CONFLICT DO NOTHING;
+
+-- name: enrol_on_agenda(first, last, now)!
+-- Steps that wait for nobody go straight on the agenda.
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
+                WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
+       "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
+FROM steps
+WHERE id BETWEEN :first AND :last AND state = 'Pending' AND placed
+  AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
+  AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
+
+-- name: enrol_on_marks(first, last)!
+-- The others are looked at by the next tick, unless their parent's own code has yet to be done: its end will see to them.
+INSERT INTO steps_marks ("group", step_id)
+SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
+WHERE s.id BETWEEN :first AND :last AND s.placed AND s.state IN ('Pending', 'NotRunnable')
+  AND CASE WHEN p.id IS NULL THEN s.block_uuid <> s.uuid OR s.dependencies > 0
+           ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' END;
+
+-- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority)!
+UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
+    "index" = :index, "group" = :group, queue = :queue, priority = :priority,
+    followed = (followed OR CAST(:block_uuid AS text) <> CAST(uuid AS text)), changed_from = NULL
+WHERE id = :id AND NOT placed;
+
+-- name: leave_new(id)!
+DELETE FROM steps_agenda WHERE step_id = :id AND stage = 'new';
+
+-- name: send_to_sleep(id, actor, now)!
+-- An exception handler that plain SQL wrote as Pending.
+UPDATE steps SET state = 'NotRunnable', reason = 'dormant', actor = :actor, updated_at = :now, changed_from = state
+WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception';
+
+-- name: refuse_step(id, actor, message, now)!
+UPDATE steps SET state = 'Failed', reason = 'refused', error_message = :message, actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id = :id AND state = 'Pending';

@@ -1,0 +1,61 @@
+-- Reading.
+
+-- name: step_by_id(id)
+SELECT * FROM steps WHERE id = :id;
+
+-- name: step_by_uuid(uuid)
+SELECT * FROM steps WHERE uuid = :uuid;
+
+-- name: history(step_id)
+SELECT id, step_id, from_state, to_state, reason, actor, at, attempt, error
+FROM step_transitions WHERE step_id = :step_id ORDER BY id;
+
+-- name: tree_below(id)
+WITH RECURSIVE tree (id, depth) AS (
+    SELECT s.id, 0 FROM steps s WHERE s.id = :id
+    UNION
+    SELECT c.id, t.depth + 1 FROM tree t JOIN steps p ON p.id = t.id JOIN steps c ON c.block_uuid = p.child_block_uuid
+)
+SELECT t.depth, s.* FROM tree t JOIN steps s ON s.id = t.id;
+
+-- name: steps_of_block(block)
+SELECT * FROM steps WHERE block_uuid = :block ORDER BY type, "index", id;
+
+-- name: steps_of_workflow(workflow)
+SELECT * FROM steps WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid ORDER BY id;
+
+-- name: dependencies_of(id)
+SELECT d.* FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id WHERE e.step_id = :id ORDER BY d.id;
+
+-- name: counts_by_state()
+SELECT state, count(*) AS steps FROM steps GROUP BY state;
+
+-- name: counts_by_group()
+SELECT "group", state, count(*) AS steps FROM steps
+WHERE state IN ('Pending', 'Dispatched', 'Running') GROUP BY "group", state;
+
+-- name: agenda_by_stage()
+SELECT stage, count(*) AS steps FROM steps_agenda GROUP BY stage;
+
+-- name: live_workers(now)
+SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM workers
+WHERE alive_until > :now ORDER BY hostname, pid;
+
+-- name: readiness(id)
+SELECT r.*, a.stage FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
+
+-- name: lane_is_served(queue, action, now)
+SELECT count(DISTINCT l.worker_id) AS workers FROM worker_lanes l JOIN workers w ON w.id = l.worker_id
+WHERE l.queue = :queue AND l.action = :action AND w.alive_until > :now;
+
+-- name: queue_room(queue, now)
+SELECT coalesce((SELECT sum(w.slots) FROM workers w WHERE w.alive_until > :now
+                 AND EXISTS (SELECT 1 FROM worker_lanes l WHERE l.worker_id = w.id AND l.queue = :queue)), 0) AS slots,
+       (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = :queue) AS dispatched;
+
+-- name: unconcluded_before(block, type, index)
+SELECT s.id, s.label, s.action, s.state, s.reason, s."index" FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+WHERE u.block_uuid = :block AND u.type = :type AND u."index" < :index ORDER BY s."index", s.id LIMIT 20;
+
+-- name: workflow_pause(workflow)
+SELECT paused_at, paused_by, paused_reason FROM workflows WHERE id = :workflow AND paused_at IS NOT NULL;

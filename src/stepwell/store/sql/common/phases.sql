@@ -1,0 +1,210 @@
+-- The state phases of a tick (SPEC 3): one guarded, set-based statement each. They look only at the neighbours of
+-- marked steps; whatever they change leaves marks of its own, so nothing is decided on stale facts.
+
+-- name: skip_children(group, actor, now)!
+WITH RECURSIVE below (id, child_block_uuid) AS (
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state = 'Skipped'
+    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
+    JOIN steps c ON c.id = u.step_id
+    WHERE m."group" = :group
+    UNION
+    SELECT c.id, c.child_block_uuid
+    FROM below b
+    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
+    JOIN steps c ON c.id = u.step_id
+)
+UPDATE steps SET state = 'Skipped', reason = 'parent_skipped', actor = :actor, completed_at = :now, updated_at = :now,
+    changed_from = state
+WHERE id IN (SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
+
+-- name: cancel_children(group, actor, now)!
+WITH RECURSIVE below (id, child_block_uuid) AS (
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state = 'Cancelled'
+    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
+    JOIN steps c ON c.id = u.step_id
+    WHERE m."group" = :group
+    UNION
+    SELECT c.id, c.child_block_uuid
+    FROM below b
+    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
+    JOIN steps c ON c.id = u.step_id
+)
+UPDATE steps SET state = 'Cancelled', reason = 'parent_cancelled', actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id IN (SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
+
+-- name: promote_handlers(group, actor, now)!
+-- With a handler comes what stood under it.
+WITH RECURSIVE needed (id, child_block_uuid) AS (
+    SELECT h.id, h.child_block_uuid
+    FROM steps_marks m
+    JOIN steps d ON d.id = m.step_id
+    JOIN steps_unconcluded u ON u.block_uuid = d.block_uuid AND u.type = 'resolve-exception' AND u.ended
+    JOIN steps h ON h.id = u.step_id AND h.state = 'NotRunnable' AND h.reason = 'dormant'
+    WHERE m."group" = :group
+      AND EXISTS (SELECT 1 FROM steps_unconcluded x JOIN steps f ON f.id = x.step_id
+                  WHERE x.block_uuid = h.block_uuid AND x.type = 'default' AND f.state IN ('Failed', 'Stopped'))
+      AND (h.parent_step_id IS NULL
+           OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'))
+    UNION
+    SELECT c.id, c.child_block_uuid
+    FROM needed n
+    JOIN steps_unconcluded u ON u.block_uuid = n.child_block_uuid
+    JOIN steps c ON c.id = u.step_id AND c.state = 'NotRunnable' AND c.reason = 'parent_not_runnable'
+)
+UPDATE steps SET state = 'Pending', reason = 'promoted', actor = :actor, completed_at = NULL, updated_at = :now,
+    changed_from = state
+WHERE id IN (SELECT id FROM needed) AND state = 'NotRunnable';
+
+-- name: fail_children(group, actor, now)!
+WITH RECURSIVE below (id, child_block_uuid) AS (
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state IN ('Failed', 'Stopped')
+    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
+    JOIN steps c ON c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running')
+    WHERE m."group" = :group
+    UNION
+    SELECT c.id, c.child_block_uuid
+    FROM below b
+    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
+    JOIN steps c ON c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running')
+)
+UPDATE steps SET state = 'Failed', reason = 'parent_failed', actor = :actor, completed_at = :now, updated_at = :now,
+    changed_from = state
+WHERE id IN (SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running');
+
+-- name: doom_successors_in_block(group, actor, now)!
+UPDATE steps SET state = 'NotRunnable', reason = 'predecessor_failed', actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE state = 'Pending' AND id IN (
+    SELECT u.step_id
+    FROM steps_marks m
+    JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                AND f.lease_worker IS NULL
+    JOIN steps_unconcluded u ON u.block_uuid = f.block_uuid AND u.type = f.type AND u."index" > f."index"
+    WHERE m."group" = :group
+    UNION
+    SELECT m.step_id FROM steps_marks m JOIN step_readiness r ON r.step_id = m.step_id
+    WHERE m."group" = :group AND r.hopeless
+    UNION
+    SELECT a.step_id FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
+    WHERE a.stage = 'unchecked' AND a."group" = :group AND r.hopeless
+);
+
+-- name: doom_dependents(group, actor, now)!
+WITH RECURSIVE doomed (id) AS (
+    SELECT s.id
+    FROM steps_marks m
+    JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                AND f.lease_worker IS NULL
+    JOIN step_dependencies e ON e.depends_on_id = f.id
+    JOIN steps s ON s.id = e.step_id AND s.state = 'Pending'
+    JOIN step_readiness r ON r.step_id = s.id
+    WHERE m."group" = :group AND r.hopeless
+    UNION
+    SELECT s.id
+    FROM doomed d
+    JOIN step_dependencies e ON e.depends_on_id = d.id
+    JOIN steps s ON s.id = e.step_id AND s.state = 'Pending' AND s.trigger_rule = 'all_concluded'
+)
+UPDATE steps SET state = 'NotRunnable', reason = 'predecessor_failed', actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id IN (SELECT id FROM doomed) AND state = 'Pending';
+
+-- name: doom_descendants(group, actor, now)!
+WITH RECURSIVE below (id, child_block_uuid) AS (
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state = 'NotRunnable'
+    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
+    JOIN steps c ON c.id = u.step_id AND c.state = 'Pending'
+    WHERE m."group" = :group
+    UNION
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps c ON c.id = m.step_id AND c.state = 'Pending'
+    JOIN steps p ON p.id = c.parent_step_id AND p.state = 'NotRunnable'
+    WHERE m."group" = :group
+    UNION
+    SELECT c.id, c.child_block_uuid
+    FROM below b
+    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
+    JOIN steps c ON c.id = u.step_id AND c.state = 'Pending'
+)
+UPDATE steps SET state = 'NotRunnable', reason = 'parent_not_runnable', actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id IN (SELECT id FROM below) AND state = 'Pending';
+
+-- name: complete_parents(group, actor, now)!
+UPDATE steps SET state = 'Completed', reason = 'children_concluded', actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE state = 'Running' AND own_code_done_at IS NOT NULL
+  AND id IN (
+    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
+    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
+
+-- name: fail_exhausted(group, actor, now)!
+UPDATE steps SET state = 'Failed', reason = 'max_retries_reached',
+    error_message = coalesce(error_message, 'MaxRetriesReached: it was retried more often than max_retries allows'),
+    actor = :actor, completed_at = :now, updated_at = :now, changed_from = state
+WHERE state = 'Pending' AND retries > max_retries
+  AND id IN (SELECT step_id FROM steps_agenda WHERE stage = 'exhausted' AND "group" = :group);
+
+-- What the marks mean for those that wait --------------------------------------------------------------
+
+-- name: open_gates(group, now)!
+-- Steps whose last condition may just have been met: the marked ones, the children of a parent whose own code is
+-- done, the next level of a block whose level is empty, the dependents.
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+SELECT s.id,
+       CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END,
+       s."group", s.queue, s.action, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END, s.dispatch_after
+FROM (
+    SELECT m.step_id AS id FROM steps_marks m WHERE m."group" = :group
+    UNION
+    SELECT u.step_id
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND NOT u.ended
+    WHERE m."group" = :group
+    UNION
+    SELECT u.step_id
+    FROM steps_marks m
+    JOIN steps d ON d.id = m.step_id AND d.state IN ('Completed', 'Skipped')
+    JOIN steps_unconcluded u ON u.block_uuid = d.block_uuid AND u.type = d.type AND u."index" = (
+        SELECT min(x."index") FROM steps_unconcluded x WHERE x.block_uuid = d.block_uuid AND x.type = d.type)
+    WHERE m."group" = :group AND u."index" > d."index"
+    UNION
+    SELECT e.step_id FROM steps_marks m JOIN step_dependencies e ON e.depends_on_id = m.step_id
+    WHERE m."group" = :group
+) AS candidate
+JOIN steps s ON s.id = candidate.id AND s.state = 'Pending'
+JOIN step_readiness r ON r.step_id = s.id
+WHERE r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
+ON CONFLICT (step_id) DO NOTHING;
+
+-- name: open_unchecked(group, now)!
+UPDATE steps_agenda SET stage = (
+    SELECT CASE WHEN NOT r.retries_left THEN 'exhausted'
+                WHEN steps_agenda.due_at > :now THEN 'delayed' ELSE 'open' END
+    FROM step_readiness r WHERE r.step_id = steps_agenda.step_id)
+WHERE stage = 'unchecked' AND "group" = :group
+  AND EXISTS (SELECT 1 FROM step_readiness r WHERE r.step_id = steps_agenda.step_id
+              AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs);
+
+-- name: close_unchecked(group)!
+-- It waits behind others: their end will bring it back.
+DELETE FROM steps_agenda
+WHERE stage = 'unchecked' AND "group" = :group
+  AND NOT EXISTS (SELECT 1 FROM step_readiness r WHERE r.step_id = steps_agenda.step_id
+                  AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs);
+
+-- name: open_due(group, now)!
+UPDATE steps_agenda SET stage = 'open' WHERE stage = 'delayed' AND "group" = :group AND due_at <= :now;

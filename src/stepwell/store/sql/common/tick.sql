@@ -1,0 +1,80 @@
+-- The frame of a tick: what there is to do, the lock with its fence, the tick log.
+
+-- name: groups_with_work(now)
+-- Read before any lock is taken; an idle system does nothing else.
+WITH room (queue) AS (
+    SELECT l.queue
+    FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
+    JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+    WHERE EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
+    GROUP BY l.queue
+    HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
+), lanes (queue, action) AS (
+    SELECT DISTINCT l.queue, l.action
+    FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+)
+SELECT d."group" FROM steps_dispatcher d
+WHERE EXISTS (SELECT 1 FROM steps_marks m WHERE m."group" = d."group")
+   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = d."group")
+   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = d."group")
+   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now)
+   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = d."group")
+      AND EXISTS (SELECT 1 FROM lanes l JOIN steps_agenda a ON a.stage = 'open' AND a."group" = d."group"
+                  AND a.queue = l.queue AND a.action = l.action)
+UNION ALL
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new');
+
+-- name: all_groups()
+SELECT "group", rotation, lock_owner, lock_token, lock_deadline, current_tick_id, last_tick_completed, last_selected_at
+FROM steps_dispatcher ORDER BY rotation IS NULL, rotation, "group";
+
+-- name: take_lock(group, owner, now, deadline)
+-- Free, or past its deadline. Whoever held it before learns from the token that it lost.
+UPDATE steps_dispatcher SET lock_owner = :owner, lock_token = lock_token + 1, lock_deadline = :deadline
+WHERE "group" = :group AND (lock_owner IS NULL OR lock_deadline <= :now)
+RETURNING lock_token, ended_early;
+
+-- name: begin_tick(group, owner, now)
+INSERT INTO steps_dispatcher_ticks ("group", owner, started_at) VALUES (:group, :owner, :now) RETURNING id;
+
+-- name: note_current_tick(group, token, tick)!
+UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND lock_token = :token;
+
+-- name: breaker_state()
+SELECT value, changed_by, reason, changed_at FROM settings WHERE name = 'can_dispatch_steps';
+
+-- name: marks_of_group(group)
+SELECT id FROM steps_marks WHERE "group" = :group;
+
+-- name: unfinished_business(group)
+SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = :group) AS unchecked,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = :group) AS exhausted;
+
+-- name: end_tick(tick, now, progress, dispatched, duration_ms, error)!
+UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_dispatched = :dispatched,
+    duration_ms = :duration_ms, error = :error
+WHERE id = :tick;
+
+-- name: forget_tick(tick)!
+DELETE FROM steps_dispatcher_ticks WHERE id = :tick;
+
+-- name: release_lock(group, token, now, ended_early)!
+UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tick_id = NULL,
+    last_tick_completed = :now, ended_early = :ended_early
+WHERE "group" = :group AND lock_token = :token;
+
+-- name: note_selected(group, now)!
+UPDATE steps_dispatcher SET last_selected_at = :now WHERE "group" = :group;
+
+-- name: prune_ticks(group, keep)!
+DELETE FROM steps_dispatcher_ticks
+WHERE "group" = :group AND id <= (
+    SELECT id FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT 1 OFFSET :keep);
+
+-- name: recent_ticks(limit)
+SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, duration_ms, error
+FROM steps_dispatcher_ticks ORDER BY id DESC LIMIT :limit;
+
+-- name: recent_ticks_of_group(group, limit)
+SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, duration_ms, error
+FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT :limit;

@@ -1,0 +1,32 @@
+-- name: revivable_below(ids)
+-- Children that come back with these steps: ended by a cascade, or failed under a parent whose own code was done.
+SELECT c.id
+FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps c ON c.id = u.step_id
+WHERE p.id = ANY(CAST(:ids AS bigint[]))
+  AND (c.state IN ('Failed', 'Cancelled', 'NotRunnable')
+       AND c.reason IN ('parent_failed', 'parent_cancelled', 'parent_not_runnable')
+       OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped'));
+
+-- name: revivable_behind(ids)
+SELECT s.id
+FROM steps p
+JOIN steps_unconcluded u ON u.block_uuid = p.block_uuid AND u.type = p.type AND u."index" > p."index"
+JOIN steps s ON s.id = u.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
+WHERE p.id = ANY(CAST(:ids AS bigint[]))
+UNION
+SELECT s.id
+FROM step_dependencies e JOIN steps s ON s.id = e.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
+WHERE e.depends_on_id = ANY(CAST(:ids AS bigint[]));
+
+-- name: lock_for_revival(ids)
+SELECT id, label, action, state, reason, type, attempts, lease_worker, parent_step_id, own_code_done_at, has_children,
+       child_block_uuid
+FROM steps WHERE id = ANY(CAST(:ids AS bigint[])) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: revive(ids, actor, reason, now)!
+UPDATE steps SET
+    state = CASE WHEN own_code_done_at IS NOT NULL AND state <> 'NotRunnable' THEN 'Running' ELSE 'Pending' END,
+    reason = :reason, actor = :actor, attempts = 0, retries = 0, not_completed = 0, rescues = 0, dispatch_after = NULL,
+    is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
+    last_error = NULL, error_stack_trace = NULL, updated_at = :now, changed_from = state
+WHERE id = ANY(CAST(:ids AS bigint[])) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');

@@ -1,0 +1,76 @@
+-- name: fence(group, owner, token)
+-- Holds the lock's row to the end of the transaction: a takeover waits for it, and after a takeover this finds nothing.
+-- The planner is kept to indexes: its statistics of tables that fill and empty all day are always wrong.
+SELECT lock_token, set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
+FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token
+FOR UPDATE;
+
+-- name: forget_marks(ids)!
+DELETE FROM steps_marks WHERE id = ANY(CAST(:ids AS bigint[]));
+
+-- name: fail_parents(group, actor, now)!
+UPDATE steps SET state = 'Failed', reason = 'children_failed', actor = :actor, completed_at = :now, updated_at = :now,
+    changed_from = state,
+    error_message = (
+        SELECT 'children did not conclude: ' || string_agg(named, ', ')
+               || CASE WHEN max(total) > 10 THEN ' and ' || (max(total) - 10) || ' more' ELSE '' END
+        FROM (SELECT 'step ' || c.id || ' ' || coalesce(c.label, c.action) || ' (' || c.state || ')' AS named,
+                     count(*) OVER () AS total
+              FROM steps_unconcluded u JOIN steps c ON c.id = u.step_id
+              WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default'
+              ORDER BY u."index", c.id LIMIT 10) AS listed)
+WHERE state = 'Running' AND own_code_done_at IS NOT NULL
+  AND id IN (
+    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
+    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+  AND EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default')
+  AND NOT EXISTS (
+    SELECT 1 FROM steps_unconcluded x JOIN steps h ON h.id = x.step_id
+    WHERE x.block_uuid = steps.child_block_uuid AND x.type = 'resolve-exception' AND h.reason = 'dormant'
+      AND EXISTS (SELECT 1 FROM steps_unconcluded y JOIN steps f ON f.id = y.step_id
+                  WHERE y.block_uuid = x.block_uuid AND y.type = 'default' AND f.state IN ('Failed', 'Stopped')));
+
+-- name: breaker_for_dispatch()
+-- Whoever pauses waits until this dispatch is done, and then there is no other.
+SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE;
+
+-- name: lock_queues(group)
+-- One dispatch at a time into a queue, so that the bound on Dispatched is exact over all groups.
+SELECT name FROM steps_queues q
+WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = :group AND a.queue = q.name)
+ORDER BY name FOR UPDATE;
+
+-- name: pick(group, now, limit)
+WITH room (queue, free) AS (
+    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
+    FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
+    JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+    GROUP BY l.queue
+), lanes (queue, action, free) AS (
+    SELECT DISTINCT l.queue, l.action, r.free
+    FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+    WHERE r.free > 0
+), candidates AS (
+    SELECT a.step_id, a.rank, row_number() OVER (PARTITION BY a.queue ORDER BY a.rank, a.step_id) AS place, lane.free
+    FROM lanes AS lane
+    CROSS JOIN LATERAL (
+        SELECT o.step_id, o.rank, o.queue FROM steps_agenda o JOIN step_readiness r ON r.step_id = o.step_id
+        WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
+          AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
+        ORDER BY o.rank, o.step_id LIMIT least(:limit, lane.free)
+    ) AS a
+)
+SELECT step_id FROM candidates WHERE place <= free ORDER BY rank, step_id LIMIT :limit;
+
+-- name: dispatch(ids, actor, tick, now)!
+UPDATE steps SET state = 'Dispatched', reason = NULL, actor = :actor, tick_id = :tick, is_throttled = false,
+    updated_at = :now, changed_from = state
+WHERE id IN (SELECT a.step_id FROM steps_agenda a
+             WHERE a.step_id = ANY(CAST(:ids AS bigint[])) AND a.stage = 'open'
+             FOR UPDATE)
+  AND state = 'Pending';
+
+-- name: database_time()
+SELECT clock_timestamp() AS now;

@@ -1,0 +1,206 @@
+"""SQLite: one file, one connection per process, guarded by a lock.
+
+WAL with `synchronous=FULL` (an acknowledged commit survives a power cut), `BEGIN IMMEDIATE` for every write, and
+no automatic checkpoints: the versions before 3.51.3 can corrupt a WAL file when one connection checkpoints while
+another writes. `RESTART` keeps writers out while it works, so it is the only kind that is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from stepwell.clock import Clock
+from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, SchemaError
+from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
+
+OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
+BUSY_TIMEOUT_MS: Final = 10_000
+# A checkpoint well before the 1,000 pages at which SQLite would make one by itself: 500 pages of 4 KiB.
+CHECKPOINT_BYTES: Final = 500 * 4096
+
+_TIME_COLUMNS: Final = ("_at", "_after", "_deadline", "_until", "_completed")
+
+
+def to_text(moment: datetime) -> str:
+    """The stored form of a moment: UTC, microseconds, sorts as text, and SQLite's own date functions read it."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def from_text(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _adapt(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: to_text(v) if isinstance(v, datetime) else v for name, v in parameters.items()}
+
+
+def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
+    return {
+        column[0]: from_text(value)
+        if isinstance(value, str) and (column[0].endswith(_TIME_COLUMNS) or column[0] == "at")
+        else value
+        for column, value in zip(cursor.description, values, strict=True)
+    }
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        if "illegal transition" in str(error):
+            raise IllegalTransition(f"{error}: the transition table does not allow it; nothing changed") from error
+        raise
+    except sqlite3.OperationalError as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise Conflict(str(error)) from error
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            raise DatabaseUnavailable(f"SQLite says «{error}»; nothing was written, and the file is intact") from error
+        raise
+
+
+class SqliteTransaction(Transaction):
+    def __init__(self, connection: sqlite3.Connection, sql: dict[str, str]) -> None:
+        super().__init__(sql)
+        self._connection = connection
+
+    def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
+        with _translated():
+            cursor = self._connection.cursor()
+            cursor.row_factory = _row  # type: ignore[assignment]
+            return cursor.execute(sql, _adapt(parameters)).fetchall()
+
+    def _change(self, sql: str, parameters: dict[str, Any]) -> int:
+        with _translated():
+            return self._connection.execute(sql, _adapt(parameters)).rowcount
+
+    def array(self, values: Sequence[Any]) -> str:
+        return json.dumps(values)
+
+    def moment(self, when: datetime) -> str:
+        return to_text(when)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        names = ", ".join(f'"{column}"' for column in columns)
+        marks = ", ".join("?" * len(columns))
+        with _translated():
+            self._connection.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", rows)
+
+
+class SqliteMigrationSession(MigrationSession):
+    def __init__(self, tx: SqliteTransaction, connection: sqlite3.Connection) -> None:
+        super().__init__(tx)
+        self._connection = connection
+
+    def tables(self) -> set[str]:
+        found = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        return {name for (name,) in found}
+
+    def run_script(self, script: str) -> None:
+        # Not `executescript`: it would commit the open transaction first.
+        statement = ""
+        for line in script.splitlines(keepends=True):
+            statement += line
+            if sqlite3.complete_statement(statement):
+                self._connection.execute(statement)
+                statement = ""
+
+
+class SqliteDatabase(Database):
+    dialect = "sqlite"
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        super().__init__(url, clock)
+        if sqlite3.sqlite_version_info < OLDEST_VERSION:
+            oldest = ".".join(map(str, OLDEST_VERSION))
+            raise SchemaError(f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer")
+        self._path = _path_of(url)
+        self._lock = threading.RLock()
+        self._connection = self._connect()
+        self._pid = os.getpid()
+
+    def _connect(self) -> sqlite3.Connection:
+        target = ":memory:" if self._path is None else str(self._path)
+        try:
+            connection = sqlite3.connect(
+                target, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.OperationalError as error:
+            raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
+        try:
+            if self._path is not None:
+                self._switch_to_wal(connection)
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("PRAGMA foreign_keys = ON")
+        except sqlite3.DatabaseError as error:
+            raise SchemaError(f"{target} is not a database that SQLite can read ({error}); it was left as it is") from error
+        return connection
+
+    def _switch_to_wal(self, connection: sqlite3.Connection) -> None:
+        # SQLite answers BUSY at once, without its busy timeout, while another process makes the same switch.
+        for _ in range(200):
+            with suppress(sqlite3.OperationalError):
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            self.clock.sleep(0.01)
+        connection.execute("PRAGMA journal_mode = WAL")
+
+    @contextmanager
+    def _transaction(self, write: bool) -> Iterator[SqliteTransaction]:
+        if os.getpid() != self._pid:
+            raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
+        with self._lock:
+            connection = self._connection
+            with _translated():
+                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            try:
+                yield SqliteTransaction(connection, self.sql)
+                with _translated():
+                    connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            if write:
+                self._checkpoint_if_long()
+
+    def _checkpoint_if_long(self) -> None:
+        if self._path is None:
+            return
+        with suppress(OSError, sqlite3.OperationalError):
+            if os.stat(f"{self._path}-wal").st_size > CHECKPOINT_BYTES:
+                self._connection.execute("PRAGMA wal_checkpoint(RESTART)")
+
+    def within(self, connection: Any) -> SqliteTransaction:
+        if not isinstance(connection, sqlite3.Connection):
+            raise TypeError(f"this Stepwell is on SQLite; it cannot use a {type(connection).__name__}")
+        if not connection.in_transaction:
+            connection.execute("BEGIN IMMEDIATE")
+        return SqliteTransaction(connection, self.sql)
+
+    @contextmanager
+    def migrating(self) -> Iterator[SqliteMigrationSession]:
+        with self._transaction(write=True) as tx:
+            yield SqliteMigrationSession(tx, self._connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+
+def _path_of(url: str) -> Path | None:
+    """The file of `sqlite:///relative.db` or `sqlite:////absolute.db`; None for `sqlite://` (in memory)."""
+    rest = url.removeprefix("sqlite:").removeprefix("//")
+    if rest in ("", "/", ":memory:", "/:memory:"):
+        return None
+    return Path(rest.removeprefix("/")) if url.startswith("sqlite:///") else Path(rest)

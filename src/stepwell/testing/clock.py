@@ -1,0 +1,33 @@
+"""A clock that stands still until the test moves it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+
+class ManualClock:
+    """Time for tests: sleeping just moves it.
+
+    >>> clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    >>> clock.advance(90)
+    >>> clock.now().isoformat()
+    '2026-01-01T00:01:30+00:00'
+    """
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+        self._elapsed = 0.0
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let that much time pass at once."""
+        self._now += timedelta(seconds=seconds)
+        self._elapsed += seconds
