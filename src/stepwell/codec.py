@@ -38,12 +38,13 @@ def encode(value: Any, what: str = "arguments") -> str:
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise UnstorableValue(f"{what}: {error}") from error
     _walk(plain, what, 0)
-    text = _encoder.encode(plain).decode()
-    if len(text) > MAX_BYTES:
+    encoded = _encoder.encode(plain)
+    if len(encoded) > MAX_BYTES:
         raise UnstorableValue(
-            f"{what}: {len(text):,} bytes of JSON, and the limit is {MAX_BYTES:,}: store it elsewhere and pass a reference"
+            f"{what}: {len(encoded):,} bytes of JSON, and the limit is {MAX_BYTES:,}: "
+            "store it elsewhere and pass a reference"
         )
-    return text
+    return encoded.decode()
 
 
 def decode(text: str | None) -> Any:

@@ -74,7 +74,11 @@ def _not_placed(tx: Transaction, step: Step, facts: Row, now: datetime) -> Itera
 def _not_due(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
     if step.dispatch_after is not None and step.dispatch_after > now:
         cause = {"retry": "its retry waits", "throttled": "it is throttled"}.get(step.reason or "", "it is delayed")
-        yield Obstacle("dispatch_after", f"{cause} until {step.dispatch_after:%Y-%m-%d %H:%M:%S.%f} UTC", changes_at=step.dispatch_after)
+        yield Obstacle(
+            "dispatch_after",
+            f"{cause} until {step.dispatch_after:%Y-%m-%d %H:%M:%S.%f} UTC",
+            changes_at=step.dispatch_after,
+        )
 
 
 def _parent(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
@@ -122,7 +126,8 @@ def _hopeless(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterato
 def _retries(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
     if not facts["retries_left"]:
         yield Obstacle(
-            "retries", f"its retries are exhausted ({step.retries} of {step.max_retries}): the next tick fails it"
+            "retries",
+            f"its retries are exhausted ({step.retries} of {step.max_retries}): the next tick fails it",
         )
 
 
@@ -137,7 +142,9 @@ def _workflow(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterato
 
 def _workers(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
     if not tx.value("lane_is_served", queue=step.queue, action=step.action, now=now):
-        yield Obstacle("workers", f"no live worker serves the queue {step.queue!r} and knows the action {step.action!r}")
+        yield Obstacle(
+            "workers", f"no live worker serves the queue {step.queue!r} and knows the action {step.action!r}"
+        )
 
 
 def _breaker(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
@@ -147,7 +154,8 @@ def _breaker(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator
     elif row["value"] != "on":
         why = f": {row['reason']}" if row["reason"] else ""
         yield Obstacle(
-            "breaker", f"dispatching is paused by {row['changed_by']} since {row['changed_at']:%Y-%m-%d %H:%M:%S} UTC{why}"
+            "breaker",
+            f"dispatching is paused by {row['changed_by']} since {row['changed_at']:%Y-%m-%d %H:%M:%S} UTC{why}",
         )
 
 

@@ -42,7 +42,7 @@ class TickReport:
     @property
     def changed(self) -> int:
         """How many rows it moved on; the dispatcher ticks again at once while there is progress."""
-        return sum(phase["rows"] for phase in self.phases if phase["phase"] != 9) + self.gates_opened
+        return self.gates_opened + sum(int(phase["rows"]) for phase in self.phases if phase["phase"] != 9)
 
 
 class Tick:
@@ -108,7 +108,12 @@ class Tick:
         ended = clock.monotonic()
         report.phases += [
             {"phase": 9, "name": "pick", "rows": len(ids), "ms": round(1000 * (picked - started), 2)},
-            {"phase": 10, "name": "dispatch", "rows": report.dispatched, "ms": round(1000 * (ended - picked), 2)},
+            {
+                "phase": 10,
+                "name": "dispatch",
+                "rows": report.dispatched,
+                "ms": round(1000 * (ended - picked), 2),
+            },
         ]
         self._log.picked(len(ids), 1000 * (picked - started))
         self._log.dispatched(report.dispatched, 1000 * (ended - picked))
@@ -156,9 +161,7 @@ class Tick:
                 tx.change("prune_ticks", group=lock.group, keep=TICKS_KEPT)
         else:
             tx.change("forget_tick", tick=lock.tick)
-        tx.change(
-            "release_lock", group=lock.group, token=lock.token, now=now, ended_early=report.ended_early
-        )
+        tx.change("release_lock", group=lock.group, token=lock.token, now=now, ended_early=report.ended_early)
 
 
 def _survey(tx: Transaction, group: str) -> tuple[bool, list[int], bool, bool]:

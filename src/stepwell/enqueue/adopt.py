@@ -70,9 +70,7 @@ def _settle(tx: Transaction, placement: Placement) -> None:
     )
 
 
-def _refuse(
-    tx: Transaction, row: Row, message: str, queues: set[str], rotation: list[str], now: datetime
-) -> None:
+def _refuse(tx: Transaction, row: Row, message: str, queues: set[str], rotation: list[str], now: datetime) -> None:
     """Nothing is lost: the row ends Failed with the reason, in a block and a workflow of its own."""
     placement = Placement(NewStep(action=row["action"]), uuid=row["uuid"], id=row["id"])
     place(tx, [placement], queues, rotation)

@@ -77,9 +77,7 @@ class Creator:
         return {row["name"] for row in tx.rows("queue_names")}, [row["group"] for row in tx.rows("rotation")]
 
 
-def _with_known_keys(
-    tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]
-) -> dict[int, StepRef]:
+def _with_known_keys(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> dict[int, StepRef]:
     """Steps of this call whose idempotency key was used before: they exist, and are not created again."""
     known: dict[int, StepRef] = {}
     seen: dict[str, NewStep] = {}
@@ -189,5 +187,3 @@ def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
         last = number
     if start is not None and last is not None:
         yield start, last
-
-

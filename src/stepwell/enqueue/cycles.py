@@ -62,7 +62,13 @@ class _WaitGraph:
         self._levels: dict[tuple[str, str], dict[int, list[Key]]] = {}
 
     def add(
-        self, key: Key, name: str, *, parent: Key | None, dependencies: Sequence[Key], level: tuple[str, str, int]
+        self,
+        key: Key,
+        name: str,
+        *,
+        parent: Key | None,
+        dependencies: Sequence[Key],
+        level: tuple[str, str, int],
     ) -> None:
         self._names[key] = name
         block, kind, index = level
@@ -87,4 +93,6 @@ class _WaitGraph:
             events = error.args[1]
             names = [self._names[event[1]] for event in events if event[0] != "level" and event[1] in self._names]
             circle = " ← ".join(dict.fromkeys(names))
-            raise InvalidStep(f"these steps would wait for each other for ever: {circle}; nothing was written") from error
+            raise InvalidStep(
+                f"these steps would wait for each other for ever: {circle}; nothing was written"
+            ) from error

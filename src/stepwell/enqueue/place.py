@@ -115,7 +115,9 @@ def _tie(
             if id(step) not in of_draft:
                 raise InvalidStep(f"{placement.name!r} names a new step as its {role} that is not part of this call")
             return of_draft[id(step)]
-        key = step.id if isinstance(step, Step | StepRef) else normal_uuid(step, role) if isinstance(step, str) else step
+        key = (
+            step.id if isinstance(step, Step | StepRef) else normal_uuid(step, role) if isinstance(step, str) else step
+        )
         if key not in existing:
             raise InvalidStep(f"{placement.name!r} names a {role} that does not exist: {key}")
         return existing[key]
@@ -189,9 +191,7 @@ def _refuse_ended(placement: Placement) -> None:
         )
 
 
-def _child_block_of(
-    parent: Placement | Row, named: str | None, placement: Placement, around: Neighbours
-) -> str:
+def _child_block_of(parent: Placement | Row, named: str | None, placement: Placement, around: Neighbours) -> str:
     if isinstance(parent, Placement):
         parent.has_children = True
         parent.child_block = parent.child_block or named or uuid7()

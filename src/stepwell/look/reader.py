@@ -56,9 +56,7 @@ class Reader:
 
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
         step = self.step(which)
-        return [
-            Transition.from_row(row) for row in self._database.read(lambda tx: tx.rows("history", step_id=step.id))
-        ]
+        return [Transition.from_row(row) for row in self._database.read(lambda tx: tx.rows("history", step_id=step.id))]
 
     def tree(self, which: Step | StepRef | int | str) -> TreeNode:
         """A step with all its descendants, in the order of their blocks."""

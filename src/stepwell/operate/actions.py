@@ -52,15 +52,15 @@ class Actions:
 
         def work(tx: Transaction) -> None:
             before = _lock(tx, step_id)
-            done = tx.row(
-                "complete_by_hand", id=step_id, actor=actor, reason=reason_of(why), response=text, now=now
-            )
+            done = tx.row("complete_by_hand", id=step_id, actor=actor, reason=reason_of(why), response=text, now=now)
             if done is None:
                 if State(before["state"]) in (State.DISPATCHED, State.RUNNING):
                     raise ActionRefused(f"{_name(before)} is {before['state']}; cancel it or let it end first")
                 if State(before["state"]) in (State.COMPLETED, State.SKIPPED):
                     raise _already(tx, step_id, "completed")
-                raise ActionRefused(f"{_name(before)} has unfinished children; they would be orphaned: cancel them first")
+                raise ActionRefused(
+                    f"{_name(before)} has unfinished children; they would be orphaned: cancel them first"
+                )
             _revive_after_conclusion(tx, before, actor, now)
 
         self._database.transact(work)

@@ -94,9 +94,7 @@ class Finisher:
         now = self._database.now()
 
         def work(tx: Transaction) -> State | None:
-            state = tx.value(
-                statement, id=claim.step_id, token=claim.token, actor=claim.actor, now=now, **values
-            )
+            state = tx.value(statement, id=claim.step_id, token=claim.token, actor=claim.actor, now=now, **values)
             return None if state is None else State(state)
 
         return self._database.transact(work)

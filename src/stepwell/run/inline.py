@@ -95,6 +95,4 @@ class InlineRunner:
 
 def step_of(row: dict[str, Any]) -> Step:
     """The step of a row, its JSON decoded."""
-    return Step.from_row(
-        row | {"arguments": codec.decode(row["arguments"]), "response": codec.decode(row["response"])}
-    )
+    return Step.from_row(row | {"arguments": codec.decode(row["arguments"]), "response": codec.decode(row["response"])})

@@ -19,9 +19,7 @@ def open_database(url: str, clock: Clock) -> Database:
         try:
             from stepwell.store.postgres import PostgresDatabase
         except ImportError as error:
-            raise StepwellError(
-                "PostgreSQL needs the driver psycopg: pip install 'stepwell[postgres]'"
-            ) from error
+            raise StepwellError("PostgreSQL needs the driver psycopg: pip install 'stepwell[postgres]'") from error
         return PostgresDatabase(url, clock)
     scheme = url.split(":", 1)[0]
     raise StepwellError(

@@ -88,9 +88,7 @@ def _inspect(session: MigrationSession, known: list[Migration]) -> int:
             )
     expected = {table for migration in known[: len(recorded)] for table in _CREATED.findall(migration.script)}
     if gone := sorted(expected - tables):
-        raise SchemaError(
-            f"the schema is damaged: {', '.join(gone)} missing; nothing was changed: restore a backup"
-        )
+        raise SchemaError(f"the schema is damaged: {', '.join(gone)} missing; nothing was changed: restore a backup")
     return len(recorded)
 
 
@@ -100,9 +98,7 @@ def _apply(session: MigrationSession, migration: Migration) -> None:
             f"CREATE TABLE {_LEDGER} (version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL);"
         )
     session.run_script(migration.script)
-    session.tx.change(
-        "record_migration", version=migration.version, name=migration.name, checksum=migration.checksum
-    )
+    session.tx.change("record_migration", version=migration.version, name=migration.name, checksum=migration.checksum)
 
 
 def _copy_legal_transitions(session: MigrationSession) -> None:

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import psycopg
 import psycopg_pool
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
 
 from stepwell.clock import Clock, SystemClock
-from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
+from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, StepwellError
 from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
 
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
@@ -74,10 +75,10 @@ class PostgresTransaction(Transaction):
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         names = ", ".join(f'"{column}"' for column in columns)
-        with _translated(), self._cursor() as cursor:
-            with cursor.copy(f"COPY {table} ({names}) FROM STDIN".encode()) as copy:
-                for row in rows:
-                    copy.write_row(row)
+        statement = f"COPY {table} ({names}) FROM STDIN".encode()
+        with _translated(), self._cursor() as cursor, cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)
 
 
 class PostgresMigrationSession(MigrationSession):
@@ -114,7 +115,7 @@ class PostgresDatabase(Database):
         return self._reading[0].astimezone(UTC) + timedelta(seconds=elapsed - self._reading[1])
 
     def _open_pool(self) -> psycopg_pool.ConnectionPool[psycopg.Connection[Any]]:
-        pool = psycopg_pool.ConnectionPool(
+        return psycopg_pool.ConnectionPool(
             self.url,
             min_size=0,
             max_size=MAX_CONNECTIONS,
@@ -123,7 +124,6 @@ class PostgresDatabase(Database):
             check=psycopg_pool.ConnectionPool.check_connection,
             open=True,
         )
-        return pool
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[PostgresTransaction]:
@@ -135,6 +135,10 @@ class PostgresDatabase(Database):
     def within(self, connection: Any) -> PostgresTransaction:
         if not isinstance(connection, psycopg.Connection):
             raise TypeError(f"this Stepwell is on PostgreSQL; it cannot use a {type(connection).__name__}")
+        if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+            raise StepwellError(
+                "the connection is in autocommit mode: open a transaction on it first; nothing was written"
+            )
         return PostgresTransaction(connection, self.sql)
 
     @contextmanager

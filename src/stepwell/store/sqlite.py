@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepwell.clock import Clock
-from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, SchemaError
+from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, SchemaError, StepwellError
 from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
 
 OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
@@ -63,7 +63,12 @@ def _translated() -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise Conflict(str(error)) from error
-        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        if code in (
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_IOERR,
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_CANTOPEN,
+        ):
             raise DatabaseUnavailable(f"SQLite says «{error}»; nothing was written, and the file is intact") from error
         raise
 
@@ -76,7 +81,7 @@ class SqliteTransaction(Transaction):
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         with _translated():
             cursor = self._connection.cursor()
-            cursor.row_factory = _row  # type: ignore[assignment]
+            cursor.row_factory = _row
             return cursor.execute(sql, _adapt(parameters)).fetchall()
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
@@ -122,7 +127,9 @@ class SqliteDatabase(Database):
         super().__init__(url, clock)
         if sqlite3.sqlite_version_info < OLDEST_VERSION:
             oldest = ".".join(map(str, OLDEST_VERSION))
-            raise SchemaError(f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer")
+            raise SchemaError(
+                f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer"
+            )
         self._path = _path_of(url)
         self._lock = threading.RLock()
         self._connection = self._connect()
@@ -143,7 +150,9 @@ class SqliteDatabase(Database):
             connection.execute("PRAGMA wal_autocheckpoint = 0")
             connection.execute("PRAGMA foreign_keys = ON")
         except sqlite3.DatabaseError as error:
-            raise SchemaError(f"{target} is not a database that SQLite can read ({error}); it was left as it is") from error
+            raise SchemaError(
+                f"{target} is not a database that SQLite can read ({error}); it was left as it is"
+            ) from error
         return connection
 
     def _switch_to_wal(self, connection: sqlite3.Connection) -> None:
@@ -185,6 +194,10 @@ class SqliteDatabase(Database):
         if not isinstance(connection, sqlite3.Connection):
             raise TypeError(f"this Stepwell is on SQLite; it cannot use a {type(connection).__name__}")
         if not connection.in_transaction:
+            if connection.isolation_level is None:
+                raise StepwellError(
+                    "the connection is in autocommit mode: open a transaction on it first; nothing was written"
+                )
             connection.execute("BEGIN IMMEDIATE")
         return SqliteTransaction(connection, self.sql)
 
