@@ -32,6 +32,7 @@ class Placement:
     uuid: str = field(default_factory=uuid7)
     id: int = 0
     parent: Placement | Row | None = None
+    elder: Placement | Row | None = None  # the first step of a root block that this one joins
     dependencies: list[Placement | Row] = field(default_factory=list)
     block: str = ""
     child_block: str | None = None
@@ -148,33 +149,39 @@ def _find_blocks(tx: Transaction, placements: Sequence[Placement], around: Neigh
     if len(announced) != sum(1 for p in placements if p.child_block):
         raise InvalidStep("two steps announce the same child_block; a block has one parent")
     parents: dict[str, Row | None] = {}
+    elders: dict[str, Placement | Row] = {}
     for placement in placements:
         named = placement.draft.block
         if named is not None:
             named = normal_uuid(named, "block")
             if placement.parent is None:
-                placement.parent = announced.get(named) or _parent_of(tx, named, parents, around)
+                placement.parent = announced.get(named) or _parent_of(tx, named, parents, elders, around)
         if placement.parent is None:
             placement.block = named or placement.uuid
-            placement.followed = placement.followed or named is not None
+            if named is not None:
+                placement.followed = True
+                elder = elders.setdefault(named, placement)
+                placement.elder = None if elder is placement else elder
             continue
         _refuse_ended(placement)
         placement.block = _child_block_of(placement.parent, named, placement, around)
-    shared = {p.block for p in placements if p.parent is None and p.draft.block is not None}
-    for placement in placements:
-        if placement.parent is None and placement.block in shared:
-            placement.followed = True
 
 
-def _parent_of(tx: Transaction, block: str, seen: dict[str, Row | None], around: Neighbours) -> Row | None:
-    """The step that announced this block, if one did; else note that a root block is being joined."""
+def _parent_of(
+    tx: Transaction,
+    block: str,
+    seen: dict[str, Row | None],
+    elders: dict[str, Placement | Row],
+    around: Neighbours,
+) -> Row | None:
+    """The step that announced this block, if one did; else note who stands in the root block already."""
     if block not in seen:
         tx.rows("lock_name", name=f"block {block}")
-        parent_id = tx.value("parent_of_block", block=block)
         seen[block] = None
-        if parent_id is not None:
+        if (parent_id := tx.value("parent_of_block", block=block)) is not None:
             (seen[block],) = tx.rows("lock_steps", ids=tx.array([parent_id]), uuids=tx.array([]))
-        elif tx.value("member_of_block", block=block) is not None:
+        elif (member_id := tx.value("member_of_block", block=block)) is not None:
+            (elders[block],) = tx.rows("lock_steps", ids=tx.array([member_id]), uuids=tx.array([]))
             around.joined_root_blocks.add(block)
             around.joined_blocks.add(block)
     return seen[block]
@@ -231,13 +238,10 @@ class _Homes:
     def __init__(self, placements: Sequence[Placement]) -> None:
         self._placements = placements
         self._leader: dict[int, Placement] = {}
-        block_members: dict[str, Placement] = {}
         for placement in placements:
-            for other in (placement.parent, *placement.dependencies):
+            for other in (placement.parent, placement.elder, *placement.dependencies):
                 if isinstance(other, Placement):
                     self._unite(placement, other)
-            if placement.parent is None and placement.block != placement.uuid:
-                self._unite(placement, block_members.setdefault(placement.block, placement))
 
     def _find(self, placement: Placement) -> Placement:
         while (leader := self._leader.get(id(placement), placement)) is not placement:
@@ -271,13 +275,9 @@ def _home_of(tx: Transaction, family: Sequence[Placement]) -> tuple[str, str]:
     asked: dict[str, Placement] = {}
     for placement in family:
         draft = placement.draft
-        anchors: list[Row] = [r for r in (placement.parent, *placement.dependencies) if isinstance(r, dict)]
-        if placement.parent is None and draft.block is not None:
-            member = tx.value("member_of_block", block=placement.block)
-            if member is not None:
-                anchors += tx.rows("lock_steps", ids=tx.array([member]), uuids=tx.array([]))
-        for row in anchors:
-            workflows[row["workflow_id"] or row["uuid"]] = row["group"] or ""
+        for tied in (placement.parent, placement.elder, *placement.dependencies):
+            if isinstance(tied, dict):
+                workflows[tied["workflow_id"] or tied["uuid"]] = tied["group"] or ""
         if draft.workflow is not None:
             named = normal_uuid(draft.workflow, "workflow")
             if named not in workflows:
@@ -315,9 +315,9 @@ def _next_groups(tx: Transaction, count: int, rotation: Sequence[str]) -> list[s
 
 
 def _inherit(placement: Placement, queues: set[str]) -> None:
-    """A high priority comes from the parent, too; the queue follows from the priority unless it was chosen."""
-    parent = placement.parent
-    inherited = parent.priority if isinstance(parent, Placement) else parent["priority"] if parent else "default"
+    """A high priority comes from the parent or the block, too; the queue follows from it unless it was chosen."""
+    above = placement.parent or placement.elder
+    inherited = above.priority if isinstance(above, Placement) else above["priority"] if above else "default"
     placement.priority = "high" if "high" in (placement.draft.priority, inherited) else "default"
     asked = placement.draft.queue
     if asked is not None:
