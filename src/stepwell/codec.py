@@ -26,18 +26,12 @@ def encode(value: Any, what: str = "arguments") -> str:
 
     >>> encode({"symbol": "BTC", "n": [1, 2.5, None]})
     '{"symbol":"BTC","n":[1,2.5,null]}'
-    >>> encode({"rates": [1.0, float("nan")]})
+    >>> encode({"rates": (1.0, float("nan"))})
     Traceback (most recent call last):
     ...
     stepwell.model.errors.UnstorableValue: arguments.rates[1]: nan is not a number that JSON can hold
     """
-    try:
-        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_pydantic_or_refuse)
-    except RecursionError as error:
-        raise UnstorableValue(f"{what}: nested deeper than {MAX_DEPTH} levels, or containing itself") from error
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise UnstorableValue(f"{what}: {error}") from error
-    _walk(plain, what, 0)
+    plain = value if _is_plain(value, 0) else _made_plain(value, what)
     encoded = _encoder.encode(plain)
     if len(encoded) > MAX_BYTES:
         raise UnstorableValue(
@@ -45,6 +39,37 @@ def encode(value: Any, what: str = "arguments") -> str:
             "store it elsewhere and pass a reference"
         )
     return encoded.decode()
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether JSON and both databases surely take a value as it is: nearly all are, and need no closer look."""
+    kind = type(value)
+    if kind is str:
+        return value.isascii() and "\0" not in value
+    if kind is int:
+        return -_BIGGEST_INT <= value < _BIGGEST_INT
+    if kind is float:
+        return math.isfinite(value)
+    if kind is dict and depth < MAX_DEPTH:
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii() or "\0" in key or not _is_plain(item, depth + 1):
+                return False
+        return True
+    if kind is list and depth < MAX_DEPTH:
+        return all(_is_plain(item, depth + 1) for item in value)
+    return kind is bool or value is None
+
+
+def _made_plain(value: Any, what: str) -> Any:
+    """The value in JSON's own types, or a refusal that names what is wrong in it and where."""
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_pydantic_or_refuse)
+    except RecursionError as error:
+        raise UnstorableValue(f"{what}: nested deeper than {MAX_DEPTH} levels, or containing itself") from error
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise UnstorableValue(f"{what}: {error}") from error
+    _walk(plain, what, 0)
+    return plain
 
 
 def decode(text: str | None) -> Any:
@@ -80,7 +105,7 @@ def _walk(value: Any, path: str, depth: int) -> None:
             for key, item in value.items():
                 _check_text(key, path)
                 _walk(item, f"{path}.{key}", depth + 1)
-        case list():
+        case list() | tuple():
             for position, item in enumerate(value):
                 _walk(item, f"{path}[{position}]", depth + 1)
 

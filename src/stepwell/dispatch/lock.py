@@ -11,11 +11,23 @@ from datetime import timedelta
 from typing import Final
 
 from stepwell.model.errors import LockLost
+from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 
 # Longer than any healthy tick (a cascade over 100,000 steps takes a few seconds), short enough for a takeover
 # to be soon after a crash.
 LOCK_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What there is to look at when a tick begins: the breaker (phase 1), marks, unchecked and exhausted steps."""
+
+    breaker_on: bool
+    marks: list[int]
+    marked_states: frozenset[State]
+    unchecked: bool
+    exhausted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,7 @@ class GroupLock:
     token: int
     tick: int
     previous_ended_early: bool
+    survey: Survey
 
     def fence(self, tx: Transaction) -> None:
         """Make sure, to the end of this transaction, that the group is still ours."""
@@ -45,6 +58,20 @@ def take(database: Database, group: str, owner: str) -> GroupLock | None:
             return None
         tick = tx.value("begin_tick", group=group, owner=owner, now=now)
         tx.change("note_current_tick", group=group, token=row["lock_token"], tick=tick)
-        return GroupLock(group, owner, row["lock_token"], tick, bool(row["ended_early"]))
+        return GroupLock(group, owner, row["lock_token"], tick, bool(row["ended_early"]), _survey(tx, group))
 
     return database.transact(work)
+
+
+def _survey(tx: Transaction, group: str) -> Survey:
+    breaker = tx.row("breaker_state")
+    marks = tx.rows("marks_of_group", group=group)
+    business = tx.row("unfinished_business", group=group)
+    assert business is not None
+    return Survey(
+        breaker is not None and breaker["value"] == "on",
+        [row["id"] for row in marks],
+        frozenset(State(state) for state in {row["state"] for row in marks}),
+        bool(business["unchecked"]),
+        bool(business["exhausted"]),
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from stepwell.model.states import FAILED, TERMINAL, State
 from stepwell.store import Transaction
 
 
@@ -25,6 +26,7 @@ class Phase:
 
     number: int
     name: str
+    concerns: Set[State]  # it can only find work around marked steps that are in one of these states
     run: Callable[[Transaction, Moment], int]
 
 
@@ -35,18 +37,22 @@ def _running(*statements: str) -> Callable[[Transaction, Moment], int]:
     return run
 
 
+_ENDED_BADLY: Final = FAILED | {State.CANCELLED, State.NOT_RUNNABLE}
+_DECIDES_A_PARENT: Final = TERMINAL | {State.RUNNING}
+
 STATE_PHASES: Final = (
-    Phase(2, "skip_children", _running("skip_children")),
-    Phase(3, "cascade_cancellations", _running("cancel_children")),
-    Phase(4, "promote_handlers", _running("promote_handlers")),
-    Phase(5, "parents_to_failed", _running("fail_parents")),
+    Phase(2, "skip_children", {State.SKIPPED}, _running("skip_children")),
+    Phase(3, "cascade_cancellations", {State.CANCELLED}, _running("cancel_children")),
+    Phase(4, "promote_handlers", FAILED | {State.NOT_RUNNABLE}, _running("promote_handlers")),
+    Phase(5, "parents_to_failed", _DECIDES_A_PARENT, _running("fail_parents")),
     Phase(
         6,
         "cascade_failures",
+        _ENDED_BADLY | {State.PENDING},
         _running("fail_children", "doom_successors_in_block", "doom_dependents", "doom_descendants"),
     ),
-    Phase(7, "parents_to_completed", _running("complete_parents")),
-    Phase(8, "exhausted_retries", _running("fail_exhausted")),
+    Phase(7, "parents_to_completed", _DECIDES_A_PARENT, _running("complete_parents")),
+    Phase(8, "exhausted_retries", frozenset(), _running("fail_exhausted")),
 )
 
 

@@ -6,17 +6,20 @@ starve dispatch, the tick after such a one runs all phases whatever they change.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from stepwell import codec
 from stepwell.dispatch import lock as group_lock
-from stepwell.dispatch.lock import GroupLock
+from stepwell.dispatch.lock import GroupLock, Survey
 from stepwell.dispatch.log import TickLog
-from stepwell.dispatch.phases import STATE_PHASES, Moment, dispatch, pick, settle_marks
+from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick, settle_marks
 from stepwell.model.errors import LockLost
 from stepwell.store import Database, Transaction
+
+T = TypeVar("T")
 
 # Enough to keep the workers of a busy queue fed from one tick to the next, small enough that a dispatch
 # transaction stays in the low milliseconds.
@@ -79,21 +82,35 @@ class Tick:
         return report
 
     def _phases(self, lock: GroupLock, report: TickReport) -> None:
-        report.breaker_on, marks, unchecked, exhausted = self._database.read(lambda tx: _survey(tx, lock.group))
-        for phase in STATE_PHASES:
-            # Nothing was marked: there is nothing that the phase could find.
-            has_work = exhausted if phase.number == 8 else marks or (unchecked and phase.number == 6)
-            rows = self._timed(report, lock, phase.number, phase.name, phase.run) if has_work else 0
-            if not has_work:
-                self._note(report, phase.number, phase.name, 0, 0.0)
-            if rows and not lock.previous_ended_early:
+        report.breaker_on = lock.survey.breaker_on
+        waiting = list(STATE_PHASES)
+        while waiting:
+            notes = self._guarded(lock, partial(self._until_one_changes, lock.survey, waiting))
+            for phase, rows, milliseconds in notes:
+                self._note(report, phase.number, phase.name, rows, milliseconds)
+            waiting = waiting[len(notes) :]
+            changed = notes[-1][1]
+            if changed and not lock.previous_ended_early:
                 report.ended_early = True
                 return
-        report.gates_opened = self._guarded(lock, lambda tx, at: settle_marks(tx, at, marks))
+        report.gates_opened = self._guarded(lock, lambda tx, at: settle_marks(tx, at, lock.survey.marks))
         if not report.breaker_on:
             self._log.breaker_open()
             return
         self._guarded(lock, lambda tx, at: self._pick_and_dispatch(tx, at, lock, report))
+
+    def _until_one_changes(
+        self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: Moment
+    ) -> list[tuple[Phase, int, float]]:
+        """Phases in their order, up to and with the first that changes rows: what it changed commits by itself."""
+        notes: list[tuple[Phase, int, float]] = []
+        for phase in phases:
+            started = self._database.clock.monotonic()
+            rows = phase.run(tx, at) if _has_work(phase, survey) else 0
+            notes.append((phase, rows, 1000 * (self._database.clock.monotonic() - started)))
+            if rows:
+                break
+        return notes
 
     def _pick_and_dispatch(self, tx: Transaction, at: Moment, lock: GroupLock, report: TickReport) -> int:
         clock = self._database.clock
@@ -119,23 +136,10 @@ class Tick:
         self._log.dispatched(report.dispatched, 1000 * (ended - picked))
         return report.dispatched
 
-    def _timed(
-        self,
-        report: TickReport,
-        lock: GroupLock,
-        number: int,
-        name: str,
-        work: Callable[[Transaction, Moment], int],
-    ) -> int:
-        started = self._database.clock.monotonic()
-        rows = self._guarded(lock, work)
-        self._note(report, number, name, rows, 1000 * (self._database.clock.monotonic() - started))
-        return rows
+    def _guarded(self, lock: GroupLock, work: Callable[[Transaction, Moment], T]) -> T:
+        """One transaction, behind the fence."""
 
-    def _guarded(self, lock: GroupLock, work: Callable[[Transaction, Moment], int]) -> int:
-        """One phase, one transaction, behind the fence."""
-
-        def fenced(tx: Transaction) -> int:
+        def fenced(tx: Transaction) -> T:
             lock.fence(tx)
             return work(tx, Moment(lock.group, f"tick:{lock.tick}", self._database.now()))
 
@@ -164,15 +168,8 @@ class Tick:
         tx.change("release_lock", group=lock.group, token=lock.token, now=now, ended_early=report.ended_early)
 
 
-def _survey(tx: Transaction, group: str) -> tuple[bool, list[int], bool, bool]:
-    """Phase 1, the breaker, and what there is to look at: marks, unchecked and exhausted steps."""
-    breaker = tx.row("breaker_state")
-    marks = [row["id"] for row in tx.rows("marks_of_group", group=group)]
-    business = tx.row("unfinished_business", group=group)
-    assert business is not None
-    return (
-        breaker is not None and breaker["value"] == "on",
-        marks,
-        bool(business["unchecked"]),
-        bool(business["exhausted"]),
-    )
+def _has_work(phase: Phase, survey: Survey) -> bool:
+    """Whether there is anything that the phase could find; it is not run in vain."""
+    if phase.number == 8:
+        return survey.exhausted
+    return bool(phase.concerns & survey.marked_states) or (survey.unchecked and phase.number == 6)

@@ -109,10 +109,17 @@ class PostgresDatabase(Database):
         """The database's clock, read now and then and carried on by the monotonic one: machines need not agree."""
         if not isinstance(self.clock, SystemClock):
             return self.clock.now()
+        if self._reading is None:
+            self.read(lambda tx: None)  # opening a transaction reads the clock
+        assert self._reading is not None
+        moment, elapsed = self._reading
+        return moment + timedelta(seconds=self.clock.monotonic() - elapsed)
+
+    def _read_clock(self, tx: PostgresTransaction) -> None:
+        """At the start of a transaction, so that nobody inside one needs a second connection to learn the time."""
         elapsed = self.clock.monotonic()
         if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
-            self._reading = (self.read(lambda tx: tx.value("database_time")), elapsed)
-        return self._reading[0].astimezone(UTC) + timedelta(seconds=elapsed - self._reading[1])
+            self._reading = (tx.value("database_time").astimezone(UTC), elapsed)
 
     def _open_pool(self) -> psycopg_pool.ConnectionPool[psycopg.Connection[Any]]:
         return psycopg_pool.ConnectionPool(
@@ -130,7 +137,10 @@ class PostgresDatabase(Database):
         if os.getpid() != self._pid:
             raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
         with _translated(), self._pool.connection() as connection:
-            yield PostgresTransaction(connection, self.sql)
+            tx = PostgresTransaction(connection, self.sql)
+            if isinstance(self.clock, SystemClock):
+                self._read_clock(tx)
+            yield tx
 
     def within(self, connection: Any) -> PostgresTransaction:
         if not isinstance(connection, psycopg.Connection):

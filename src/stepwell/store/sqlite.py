@@ -86,7 +86,12 @@ class SqliteTransaction(Transaction):
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
         with _translated():
-            return self._connection.execute(sql, _adapt(parameters)).rowcount
+            changed = self._connection.execute(sql, _adapt(parameters)).rowcount
+            if changed >= 0:
+                return changed
+            # The driver does not count for statements that begin with WITH; SQLite does.
+            (changed,) = self._connection.execute("SELECT changes()").fetchone()
+            return int(changed)
 
     def array(self, values: Sequence[Any]) -> str:
         return json.dumps(values)

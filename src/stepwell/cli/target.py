@@ -1,0 +1,91 @@
+"""The database that a command works on: chosen by `--db` before or after the command, or by STEPWELL_DB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from stepwell.cli.errors import USAGE, Problem
+from stepwell.cli.text import without_password
+
+if TYPE_CHECKING:
+    from stepwell import Stepwell
+
+DEFAULT_URL: Final = "sqlite:///stepwell.db"
+_HINT: Final = "create it with `stepwell migrate` or `stepwell enqueue`, or name another one with --db"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A database by its URL; `chosen` means that it was named on the command line."""
+
+    url: str
+    chosen: bool
+
+    def __str__(self) -> str:
+        return without_password(self.url)
+
+    def open(self, *, create: bool = False) -> Stepwell:
+        """An app on it. Only with `create` may a file or a schema come into being."""
+        from stepwell import Stepwell
+
+        self.refuse_memory()
+        if not create:
+            self._refuse_missing()
+        return Stepwell(self.url)
+
+    def refuse_memory(self) -> None:
+        """Nothing would be left of it when the command ends."""
+        if self._is_sqlite() and _sqlite_path(self.url) is None:
+            raise Problem(f"{self.url} is a database in memory: it ends with this command; name a file", USAGE)
+
+    def _refuse_missing(self) -> None:
+        if self._is_sqlite():
+            path = _sqlite_path(self.url)
+            if path is not None and not path.exists():
+                raise Problem(f"there is no database {path}; {_HINT}", USAGE)
+        if not self._has_tables():
+            raise Problem(f"there are no Stepwell tables in {self}; {_HINT}", USAGE)
+
+    def _is_sqlite(self) -> bool:
+        return self.url.startswith("sqlite:")
+
+    def _has_tables(self) -> bool:
+        from stepwell.clock import SystemClock
+        from stepwell.store import open_database
+
+        database = open_database(self.url, SystemClock())
+        try:
+            with database.migrating() as session:
+                return bool(session.tables() & {"steps", "steps_migrations"})
+        finally:
+            database.close()
+
+
+def _sqlite_path(url: str) -> Any:
+    from stepwell.store.sqlite import _path_of
+
+    return _path_of(url)
+
+
+def _choose(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.obj = Target(value, chosen=True)
+
+
+def database_option(function: F) -> F:
+    """`--db` after the command, too."""
+    option = click.option(
+        "--db", metavar="URL", callback=_choose, expose_value=False, help="The database, as before the command."
+    )
+    return option(function)
+
+
+def json_option(function: F) -> F:
+    """`--json` on everything that answers."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(function)

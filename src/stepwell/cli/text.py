@@ -1,0 +1,128 @@
+"""Text for people: safe to print, short, and with times that one can read at a glance."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+# What JSON leaves as it is although a terminal obeys it: DEL, C1 controls, marks that turn the direction of text.
+_OBEYED: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def clean(text: object, *, lines: bool = False) -> str:
+    """Text from anywhere without what a terminal would obey; with `lines`, line breaks and tabs stay.
+
+    >>> clean("red: \\x1b[31mnow\\x07 and\\nthen")
+    'red: [31mnow and then'
+    """
+    kept = []
+    for character in str(text):
+        if character.isprintable() or (lines and character in "\n\t"):
+            kept.append(character)
+        elif character.isspace():
+            kept.append(" ")
+    return "".join(kept)
+
+
+def shorten(text: object, width: int) -> str:
+    """One clean line of at most `width` characters.
+
+    >>> shorten("the exchange does not answer", 16)
+    'the exchange do…'
+    """
+    line = " ".join(clean(text).split())
+    return line if len(line) <= width else f"{line[: width - 1].rstrip()}…"
+
+
+def age(moment: datetime | None, now: datetime) -> str:
+    """How long ago, or how soon.
+
+    >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> age(now - timedelta(seconds=3), now), age(now + timedelta(minutes=90), now), age(None, now)
+    ('3 s ago', 'in 90 min', '')
+    """
+    if moment is None:
+        return ""
+    seconds = (now - moment).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    amount = span(abs(seconds))
+    return f"{amount} ago" if seconds > 0 else f"in {amount}"
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest fitting unit, in two digits or more before the next unit.
+
+    >>> span(0.0042), span(2.5), span(119), span(7300), span(400_000)
+    ('4 ms', '2.5 s', '119 s', '121 min', '4 d')
+    """
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    for limit, unit, size in ((120, "s", 1), (7_500, "min", 60), (172_800, "h", 3_600)):
+        if seconds < limit:
+            return f"{int(seconds / size)} {unit}"
+    return f"{int(seconds / 86_400)} d"
+
+
+def exact(moment: datetime | None, now: datetime | None = None) -> str:
+    """The moment itself, to the microsecond, in UTC, with its age.
+
+    >>> exact(datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 13, tzinfo=UTC))
+    '2026-01-01 12:00:00.000000 UTC (60 min ago)'
+    """
+    if moment is None:
+        return ""
+    text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+    return text if now is None else f"{text} ({age(moment, now)})"
+
+
+def to_json(value: Any) -> str:
+    """One JSON document: times in ISO 8601 and UTC, dataclasses as objects, nothing that a terminal would obey.
+
+    >>> print(to_json({"at": datetime(2026, 1, 1, tzinfo=UTC), "name": "caf\\u00e9 \\x9b"}))
+    {
+      "at": "2026-01-01T00:00:00.000000+00:00",
+      "name": "café \\u009b"
+    }
+    """
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.astimezone(UTC).isoformat(timespec="microseconds")
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case BaseException():
+            return f"{type(value).__name__}: {value}"
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def without_password(url: str) -> str:
+    """A database URL that may be shown.
+
+    >>> without_password("postgresql://ann:s3cret@db/jobs?password=x&port=1")
+    'postgresql://ann:…@db/jobs?password=…&port=1'
+    """
+    url = re.sub(r"(://[^:/@?]*):[^@/]*@", r"\1:…@", url)
+    return re.sub(r"(password=)[^&]*", r"\1…", url)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "step"), counted(1200, "step")
+    ('1 step', '1,200 steps')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
