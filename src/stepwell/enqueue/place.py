@@ -29,20 +29,26 @@ class Placement:
     """A step on its way into the database: what was asked for, and what is worked out from that."""
 
     draft: NewStep
-    uuid: str = field(default_factory=uuid7)
+    uuid: str
     id: int = 0
+    arguments: str = "{}"
     parent: Placement | Row | None = None
     elder: Placement | Row | None = None  # the first step of a root block that this one joins
-    dependencies: list[Placement | Row] = field(default_factory=list)
-    block: str = ""
+    dependencies: Sequence[Placement | Row] = ()
+    # Until it is found to belong with others, a step is alone in a block and a workflow of its own.
+    block: str = field(init=False)
+    workflow: str = field(init=False)
+    index: int = field(init=False)
     child_block: str | None = None
-    index: int = 1
-    workflow: str = ""
     group: str = ""
     queue: str = DEFAULT_QUEUE
     priority: str = "default"
     followed: bool = False
     has_children: bool = False
+
+    def __post_init__(self) -> None:
+        self.block = self.workflow = self.uuid
+        self.index = self.draft.index or 1
 
     @property
     def name(self) -> str:
@@ -51,6 +57,10 @@ class Placement:
     @property
     def parent_id(self) -> int | None:
         return id_of(self.parent) if self.parent is not None else None
+
+    @property
+    def shares_block(self) -> bool:
+        return self.parent is not None or self.block != self.uuid
 
 
 def id_of(step: Placement | Row) -> int:
@@ -71,18 +81,31 @@ class Neighbours:
 def place(tx: Transaction, placements: Sequence[Placement], queues: set[str], rotation: Sequence[str]) -> Neighbours:
     """Fill in every placement, or refuse with the reason. Locks the existing steps that are involved."""
     around = Neighbours()
-    existing = _find_existing(tx, placements)
-    of_draft = {id(placement.draft): placement for placement in placements}
-    for placement in placements:
+    # Most steps of a big call name nobody and nothing: they need a group, a queue and no more thought.
+    naming = [placement for placement in placements if _names_others(placement.draft)]
+    existing = _find_existing(tx, naming)
+    of_draft = {id(placement.draft): placement for placement in placements} if naming else {}
+    for placement in naming:
         _tie(placement, existing, of_draft, around)
-    _find_blocks(tx, placements, around)
-    around.parents_first = _parents_first(placements)
-    _Homes(placements).settle(tx, rotation)
+    _find_blocks(tx, naming, around)
+    around.parents_first = _parents_first(placements) if naming else list(placements)
+    _Homes(placements, naming).settle(tx, rotation)
     for placement in around.parents_first:
         _inherit(placement, queues)
-    if any(placement.dependencies for placement in placements):
+    if any(placement.dependencies for placement in naming):
         refuse_cycles(tx, placements, around.joined_blocks | set(around.child_blocks.values()))
     return around
+
+
+def _names_others(draft: NewStep) -> bool:
+    return (
+        draft.parent is not None
+        or bool(draft.depends_on)
+        or draft.block is not None
+        or draft.child_block is not None
+        or draft.workflow is not None
+        or draft.group is not None
+    )
 
 
 def _find_existing(tx: Transaction, placements: Iterable[Placement]) -> dict[int | str, Row]:
@@ -125,6 +148,7 @@ def _tie(
 
     if draft.parent is not None:
         placement.parent = meant(draft.parent, "parent")
+    dependencies: dict[int, Placement | Row] = {}
     for step in draft.depends_on:
         dependency = meant(step, "dependency")
         if dependency is placement:
@@ -132,13 +156,12 @@ def _tie(
         kind = dependency.draft.type if isinstance(dependency, Placement) else dependency["type"]
         if kind != "default":
             raise InvalidStep(f"{placement.name!r} depends on an exception handler; handlers have no DAG edges")
-        if dependency not in placement.dependencies:
-            placement.dependencies.append(dependency)
-            if isinstance(dependency, Placement):
-                dependency.followed = True
-            else:
-                around.followed.add(dependency["id"])
-    placement.index = draft.index or 1
+        dependencies[id(dependency)] = dependency
+        if isinstance(dependency, Placement):
+            dependency.followed = True
+        else:
+            around.followed.add(dependency["id"])
+    placement.dependencies = tuple(dependencies.values())
     if draft.child_block is not None:
         placement.child_block = normal_uuid(draft.child_block, "child_block")
 
@@ -156,15 +179,14 @@ def _find_blocks(tx: Transaction, placements: Sequence[Placement], around: Neigh
             named = normal_uuid(named, "block")
             if placement.parent is None:
                 placement.parent = announced.get(named) or _parent_of(tx, named, parents, elders, around)
-        if placement.parent is None:
-            placement.block = named or placement.uuid
-            if named is not None:
-                placement.followed = True
-                elder = elders.setdefault(named, placement)
-                placement.elder = None if elder is placement else elder
-            continue
-        _refuse_ended(placement)
-        placement.block = _child_block_of(placement.parent, named, placement, around)
+        if placement.parent is not None:
+            _refuse_ended(placement)
+            placement.block = _child_block_of(placement.parent, named, placement, around)
+        elif named is not None:
+            placement.block = named
+            placement.followed = True
+            elder = elders.setdefault(named, placement)
+            placement.elder = None if elder is placement else elder
 
 
 def _parent_of(
@@ -235,35 +257,44 @@ def _parents_first(placements: Sequence[Placement]) -> list[Placement]:
 class _Homes:
     """Which steps belong together, and so share a workflow and a group (a union-find over the call)."""
 
-    def __init__(self, placements: Sequence[Placement]) -> None:
+    def __init__(self, placements: Sequence[Placement], naming: Sequence[Placement]) -> None:
         self._placements = placements
         self._leader: dict[int, Placement] = {}
-        for placement in placements:
+        of_workflow: dict[str, Placement] = {}
+        for placement in naming:
+            self._leader.setdefault(id(placement), placement)
             for other in (placement.parent, placement.elder, *placement.dependencies):
                 if isinstance(other, Placement):
                     self._unite(placement, other)
+            if placement.draft.workflow is not None:
+                self._unite(placement, of_workflow.setdefault(placement.draft.workflow, placement))
 
     def _find(self, placement: Placement) -> Placement:
-        while (leader := self._leader.get(id(placement), placement)) is not placement:
-            placement = leader
+        while (leader := self._leader.setdefault(id(placement), placement)) is not placement:
+            # Everyone on the way is led a step closer, so that no way stays long.
+            self._leader[id(placement)] = placement = self._leader[id(leader)]
         return placement
 
     def _unite(self, one: Placement, other: Placement) -> None:
-        first, second = self._find(one), self._find(other)
-        if first is not second:
-            self._leader[id(second)] = first
+        self._leader[id(self._find(one))] = self._find(other)
 
     def settle(self, tx: Transaction, rotation: Sequence[str]) -> None:
-        members: dict[int, list[Placement]] = {}
+        """Give everyone a workflow and a group; whoever has no group by then gets the next one in turn."""
+        families: dict[int, list[Placement]] = {}
         for placement in self._placements:
-            members.setdefault(id(self._find(placement)), []).append(placement)
-        homeless = []
-        for family in members.values():
-            workflow, group = _home_of(tx, family)
-            for placement in family:
-                placement.workflow, placement.group = workflow, group
-            if not group:
+            home = self._find(placement) if id(placement) in self._leader else placement
+            families.setdefault(id(home), []).append(placement)
+        homeless, groups = [], set[str]()
+        for leader, family in families.items():
+            if leader in self._leader:
+                workflow, group = _home_of(tx, family)
+                for placement in family:
+                    placement.workflow, placement.group = workflow, group
+                groups.add(group)
+            if not family[0].group:
                 homeless.append(family)
+        for group in sorted(groups - {""}):
+            tx.change("ensure_group", group=group)
         for family, group in zip(homeless, _next_groups(tx, len(homeless), rotation), strict=True):
             for placement in family:
                 placement.group = group
@@ -295,10 +326,7 @@ def _home_of(tx: Transaction, family: Sequence[Placement]) -> tuple[str, str]:
             f"steps that belong together share one group; {family[0].name!r} and those tied to it "
             f"ask for {', '.join(sorted(asked.keys() | ({group} - {''})))}"
         )
-    if asked:
-        group = next(iter(asked))
-        tx.change("ensure_group", group=group)
-    return workflow, group
+    return workflow, next(iter(asked), group)
 
 
 def _root(family: Sequence[Placement]) -> Placement:
@@ -306,19 +334,14 @@ def _root(family: Sequence[Placement]) -> Placement:
 
 
 def _next_groups(tx: Transaction, count: int, rotation: Sequence[str]) -> list[str]:
-    if count == 0:
-        return []
-    turns = [row["turn"] for row in tx.rows("next_turns", count=count)]
-    if len(turns) < count:  # SQLite answers with the last of `count` turns
-        turns = list(range(turns[0] - count, turns[0]))
-    return [rotation[turn % len(rotation)] for turn in turns]
+    return [rotation[turn % len(rotation)] for turn in tx.numbers("next_turns", count)] if count else []
 
 
 def _inherit(placement: Placement, queues: set[str]) -> None:
     """A high priority comes from the parent or the block, too; the queue follows from it unless it was chosen."""
-    above = placement.parent or placement.elder
-    inherited = above.priority if isinstance(above, Placement) else above["priority"] if above else "default"
-    placement.priority = "high" if "high" in (placement.draft.priority, inherited) else "default"
+    placement.priority = placement.draft.priority
+    if (above := placement.parent or placement.elder) is not None and placement.priority != "high":
+        placement.priority = above.priority if isinstance(above, Placement) else above["priority"]
     asked = placement.draft.queue
     if asked is not None:
         placement.queue = asked if asked in queues else DEFAULT_QUEUE

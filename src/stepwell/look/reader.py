@@ -10,7 +10,6 @@ from stepwell.look.filters import COLUMNS, select_steps
 from stepwell.model.errors import StepNotFound, StepwellError
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
-from stepwell.run.inline import step_of
 from stepwell.store import Database, Row
 
 
@@ -41,7 +40,7 @@ class Reader:
             row = self._database.read(lambda tx: tx.row("step_by_uuid", uuid=key)) if _is_uuid(key) else None
         if row is None:
             raise StepNotFound(f"there is no step {key}")
-        return step_of(row)
+        return Step.from_row(row)
 
     def steps(self, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match `state`, `group`, `queue`, `action`, `workflow`, `relatable`, …"""
@@ -52,7 +51,7 @@ class Reader:
         if unknown := filters.keys() - {*COLUMNS, "workflow"}:
             raise StepwellError(f"steps cannot be filtered by {', '.join(sorted(unknown))}")
         sql, parameters = select_steps(self._database.dialect, filters, before, limit)
-        return [step_of(row) for row in self._database.read(lambda tx: tx.fetch(sql, parameters))]
+        return [Step.from_row(row) for row in self._database.read(lambda tx: tx.fetch(sql, parameters))]
 
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
         step = self.step(which)
@@ -65,7 +64,7 @@ class Reader:
         below: dict[int, list[Step]] = {}
         for row in rows:
             if row["depth"]:
-                below.setdefault(row["parent_step_id"], []).append(step_of(row))
+                below.setdefault(row["parent_step_id"], []).append(Step.from_row(row))
         return _grow(top, below)
 
     def stats(self) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
+from stepwell import codec
 from stepwell.model.states import State
 
 
@@ -81,9 +82,16 @@ class Step:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        values = {field.name: row[field.name] for field in fields(cls)}
-        values["state"] = State(values["state"])
+        values = {name: row[name] for name in _STEP_FIELDS}
+        values["state"] = State(row["state"])
+        values["arguments"] = codec.decode(row["arguments"])
+        values["response"] = codec.decode(row["response"])
+        for name in ("is_throttled", "was_throttled", "has_children"):
+            values[name] = bool(row[name])  # SQLite stores them as 0 and 1
         return cls(**values)
+
+
+_STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

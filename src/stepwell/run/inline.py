@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
-from stepwell import codec
 from stepwell.define.registry import Registry
 from stepwell.model.states import State
 from stepwell.model.step import Step
@@ -39,7 +38,6 @@ class InlineRunner:
         self._finisher = Finisher(database)
         self._watch = watch
         self.worker = WorkerRow(database, queues, registry.actions(), slots)
-        self._heartbeat_at = database.clock.monotonic()
         self._last_seen = database.now()
 
     def round(self) -> int:
@@ -77,7 +75,7 @@ class InlineRunner:
     def _run(self, claim: Claim) -> None:
         clock = self._database.clock
         started = clock.monotonic()
-        step = step_of(claim.row)
+        step = Step.from_row(claim.row)
         try:
             response = self._registry.call(step)
         except (Exception, Outcome) as error:
@@ -92,7 +90,3 @@ class InlineRunner:
     def close(self) -> None:
         self.worker.sign_off()
 
-
-def step_of(row: dict[str, Any]) -> Step:
-    """The step of a row, its JSON decoded."""
-    return Step.from_row(row | {"arguments": codec.decode(row["arguments"]), "response": codec.decode(row["response"])})

@@ -39,11 +39,11 @@ class Transaction(ABC):
 
     def rows(self, statement: str, **parameters: Any) -> list[Row]:
         """Every row that the statement returns."""
-        return self._fetch(self._sql[statement], parameters)
+        return self.fetch(self._sql[statement], parameters)
 
     def row(self, statement: str, **parameters: Any) -> Row | None:
         """The first row, or None."""
-        found = self._fetch(self._sql[statement], parameters)
+        found = self.fetch(self._sql[statement], parameters)
         return found[0] if found else None
 
     def value(self, statement: str, **parameters: Any) -> Any:
@@ -60,8 +60,12 @@ class Transaction(ABC):
         """A list as a parameter, for the statements that take one."""
 
     @abstractmethod
-    def moment(self, when: datetime) -> Any:
+    def moment(self, when: datetime) -> str:
         """A moment as `insert` takes it."""
+
+    @abstractmethod
+    def numbers(self, statement: str, count: int) -> Sequence[int]:
+        """The next so many numbers of a sequence, in ascending order."""
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -70,9 +74,6 @@ class Transaction(ABC):
     @abstractmethod
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         """Rows of a statement that was put together from whitelisted parts (`look.filters`)."""
-
-    def _fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
-        return self.fetch(sql, parameters)
 
     @abstractmethod
     def _change(self, sql: str, parameters: dict[str, Any]) -> int: ...

@@ -93,10 +93,6 @@ def _inspect(session: MigrationSession, known: list[Migration]) -> int:
 
 
 def _apply(session: MigrationSession, migration: Migration) -> None:
-    if migration.version == 1:
-        session.run_script(
-            f"CREATE TABLE {_LEDGER} (version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL);"
-        )
     session.run_script(migration.script)
     session.tx.change("record_migration", version=migration.version, name=migration.name, checksum=migration.checksum)
 

@@ -99,6 +99,11 @@ class SqliteTransaction(Transaction):
     def moment(self, when: datetime) -> str:
         return to_text(when)
 
+    def numbers(self, statement: str, count: int) -> Sequence[int]:
+        # Nobody else writes meanwhile, so they are consecutive and the last one says it all.
+        last: int = self.value(statement, count=count)
+        return range(last - count + 1, last + 1)
+
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         names = ", ".join(f'"{column}"' for column in columns)
         marks = ", ".join("?" * len(columns))

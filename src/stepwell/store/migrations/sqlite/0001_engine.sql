@@ -1,6 +1,12 @@
 -- The engine's first schema. `steps` is what people read; the `steps_*` tables beside it are how work is
 -- found without reading `steps`: see docs/decisions/0001-how-work-is-found.md.
 
+CREATE TABLE steps_migrations (
+    version  integer PRIMARY KEY,
+    name     text NOT NULL,
+    checksum text NOT NULL
+);
+
 CREATE TABLE steps (
     id                integer PRIMARY KEY AUTOINCREMENT,
     uuid              text NOT NULL UNIQUE DEFAULT (
@@ -63,6 +69,7 @@ CREATE TABLE steps (
 );
 
 CREATE INDEX steps_by_block ON steps (block_uuid, type, "index");
+CREATE INDEX steps_parents_by_block ON steps (block_uuid) WHERE has_children;
 CREATE UNIQUE INDEX steps_by_child_block ON steps (child_block_uuid) WHERE child_block_uuid IS NOT NULL;
 CREATE INDEX steps_by_workflow ON steps (workflow_id) WHERE workflow_id <> uuid;
 CREATE INDEX steps_by_relatable ON steps (relatable_type, relatable_id) WHERE relatable_type IS NOT NULL;

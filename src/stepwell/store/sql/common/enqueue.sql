@@ -59,33 +59,6 @@ WHERE stage IN ('open', 'delayed', 'unchecked')
   AND step_id IN (SELECT step_id FROM steps_unconcluded
                   WHERE block_uuid = :block AND type = :type AND "index" > :index);
 
--- name: enrol_in_blocks(first, last)!
-INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
-SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
-FROM steps
-WHERE id BETWEEN :first AND :last AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
-  AND state NOT IN ('Completed', 'Skipped')
-ON CONFLICT DO NOTHING;
-
--- name: enrol_on_agenda(first, last, now)!
--- Steps that wait for nobody go straight on the agenda.
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
-SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
-                WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
-       "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
-FROM steps
-WHERE id BETWEEN :first AND :last AND state = 'Pending' AND placed
-  AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
-  AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
-
--- name: enrol_on_marks(first, last)!
--- The others are looked at by the next tick, unless their parent's own code has yet to be done: its end will see to them.
-INSERT INTO steps_marks ("group", step_id)
-SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
-WHERE s.id BETWEEN :first AND :last AND s.placed AND s.state IN ('Pending', 'NotRunnable')
-  AND CASE WHEN p.id IS NULL THEN s.block_uuid <> s.uuid OR s.dependencies > 0
-           ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' END;
-
 -- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority)!
 UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
     "index" = :index, "group" = :group, queue = :queue, priority = :priority,

@@ -2,40 +2,37 @@
 -- marked steps; whatever they change leaves marks of its own, so nothing is decided on stale facts.
 
 -- name: skip_children(group, actor, now)!
-WITH RECURSIVE below (id, child_block_uuid) AS (
-    SELECT c.id, c.child_block_uuid
+-- The walk goes through every parent below, concluded or not; what it changes are the members of their blocks.
+WITH RECURSIVE blocks (child_block_uuid) AS (
+    SELECT p.child_block_uuid
     FROM steps_marks m
-    JOIN steps p ON p.id = m.step_id AND p.state = 'Skipped'
-    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
-    JOIN steps c ON c.id = u.step_id
+    JOIN steps p ON p.id = m.step_id AND p.state = 'Skipped' AND p.has_children
     WHERE m."group" = :group
     UNION
-    SELECT c.id, c.child_block_uuid
-    FROM below b
-    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
-    JOIN steps c ON c.id = u.step_id
+    SELECT c.child_block_uuid
+    FROM blocks b
+    JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
 )
 UPDATE steps SET state = 'Skipped', reason = 'parent_skipped', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state
-WHERE id IN (SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
+WHERE id IN (SELECT u.step_id FROM blocks b JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid)
+  AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 
 -- name: cancel_children(group, actor, now)!
-WITH RECURSIVE below (id, child_block_uuid) AS (
-    SELECT c.id, c.child_block_uuid
+WITH RECURSIVE blocks (child_block_uuid) AS (
+    SELECT p.child_block_uuid
     FROM steps_marks m
-    JOIN steps p ON p.id = m.step_id AND p.state = 'Cancelled'
-    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
-    JOIN steps c ON c.id = u.step_id
+    JOIN steps p ON p.id = m.step_id AND p.state = 'Cancelled' AND p.has_children
     WHERE m."group" = :group
     UNION
-    SELECT c.id, c.child_block_uuid
-    FROM below b
-    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
-    JOIN steps c ON c.id = u.step_id
+    SELECT c.child_block_uuid
+    FROM blocks b
+    JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
 )
-UPDATE steps SET state = 'Cancelled', reason = 'parent_cancelled', actor = :actor, completed_at = :now,
-    updated_at = :now, changed_from = state
-WHERE id IN (SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
+UPDATE steps SET state = 'Cancelled', reason = 'parent_cancelled', actor = :actor, completed_at = :now, updated_at = :now,
+    changed_from = state
+WHERE id IN (SELECT u.step_id FROM blocks b JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid)
+  AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 
 -- name: promote_handlers(group, actor, now)!
 -- With a handler comes what stood under it.

@@ -1,9 +1,9 @@
 -- name: next_step_ids(count)
-SELECT nextval('steps_id_seq') AS id FROM generate_series(1, :count);
+SELECT array_agg(nextval('steps_id_seq')) AS numbers FROM generate_series(1, :count);
 
 -- name: next_turns(count)
 -- A sequence: nobody waits for anybody, also inside long transactions.
-SELECT nextval('steps_round_robin') AS turn FROM generate_series(1, :count);
+SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1, :count);
 
 -- name: lock_steps(ids, uuids)
 SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,
@@ -22,3 +22,30 @@ SELECT pg_advisory_xact_lock(hashtextextended(CAST(:name AS text), 0)) IS NULL A
 -- name: new_steps(limit)
 SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' ORDER BY a.step_id LIMIT :limit
 FOR UPDATE OF a SKIP LOCKED;
+
+-- name: enrol_in_blocks(ids)!
+INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
+SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
+FROM steps
+WHERE id = ANY(CAST(:ids AS bigint[])) AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
+  AND state NOT IN ('Completed', 'Skipped')
+ON CONFLICT DO NOTHING;
+
+-- name: enrol_on_agenda(ids, now)!
+-- Steps that wait for nobody go straight on the agenda.
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
+                WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
+       "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
+FROM steps
+WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'Pending' AND placed
+  AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
+  AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
+
+-- name: enrol_on_marks(ids)!
+-- The others are looked at by the next tick, unless their parent's own code has yet to be done: its end will see to them.
+INSERT INTO steps_marks ("group", step_id)
+SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
+WHERE s.id = ANY(CAST(:ids AS bigint[])) AND s.placed AND s.state IN ('Pending', 'NotRunnable')
+  AND CASE WHEN p.id IS NULL THEN s.block_uuid <> s.uuid OR s.dependencies > 0
+           ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' END;

@@ -1,0 +1,244 @@
+"""Looking at steps: `steps`, `show`, `tree`, `explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from stepwell.cli.paper import Cell, Column, Paper, of_state
+from stepwell.cli.parameters import RELATABLE, STATE, workflow_of
+from stepwell.cli.target import Target, database_option, json_option
+from stepwell.cli.text import age, exact, shorten, span, to_json
+from stepwell.cli.trees import tree_lines
+from stepwell.model.states import State
+from stepwell.model.step import Step, Transition
+
+if TYPE_CHECKING:
+    from stepwell import Stepwell
+    from stepwell.look.reader import TreeNode
+
+# Children that `tree` shows of one parent unless it is told to show all.
+CHILDREN_SHOWN: Final = 50
+_BIGGEST_ID: Final = 2**63 - 1
+
+
+@click.command()
+@click.option("--state", "states", type=STATE, multiple=True, help="Only steps in this state (may be repeated).")
+@click.option("--group", help="Only steps of this group.")
+@click.option("--queue", help="Only steps of this queue.")
+@click.option("--action", help="Only steps of this action.")
+@click.option("--workflow", metavar="STEP", help="Only steps of this step's workflow.")
+@click.option("--relatable", type=RELATABLE, metavar="TYPE:ID", help="Only steps about this object.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many at most.")
+@click.option("--before", metavar="ID", type=click.IntRange(1, _BIGGEST_ID), help="Only older ones: the next page.")
+@database_option
+@json_option
+@click.pass_obj
+def steps(
+    target: Target,
+    states: tuple[State, ...],
+    workflow: str | None,
+    limit: int,
+    before: int | None,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """The newest steps, newest first."""
+    with target.open() as app:
+        if workflow is not None:
+            filters["workflow"] = workflow_of(app, workflow)
+        found = app.steps(limit=limit, before=before, state=[str(state) for state in states] or None, **filters)
+        now = app.database.now()
+    if as_json:
+        click.echo(to_json(found))
+        return
+    paper = Paper()
+    if not found:
+        paper.line("No steps match." if before is None else "No older steps match.")
+        return
+    columns = [
+        Column("ID", right=True),
+        Column("STATE"),
+        Column("STEP", folds=True),
+        Column("GROUP"),
+        Column("QUEUE"),
+        Column("CHANGED", right=True),
+        Column("WHY", folds=True),
+    ]
+    paper.table(columns, (_row(step, now) for step in found))
+    if len(found) == limit:
+        paper.line((f"There may be more: --before {found[-1].id}", "dim"))
+
+
+def _row(step: Step, now: datetime) -> list[Cell]:
+    why = step.error_message if step.state in (State.FAILED, State.STOPPED) else None
+    return [
+        str(step.id),
+        of_state(step.state),
+        shorten(step.name, 80),
+        step.group or "",
+        step.queue,
+        age(step.updated_at, now),
+        shorten(why or step.reason or "", 80),
+    ]
+
+
+@click.command()
+@click.argument("step")
+@database_option
+@json_option
+@click.pass_obj
+def show(target: Target, step: str, as_json: bool) -> None:
+    """All of one step: its fields, arguments, response, error and history."""
+    with target.open() as app:
+        found = app.step(step)
+        history = app.history(found)
+        upstream = app.database.read(lambda tx: tx.rows("dependencies_of", id=found.id))
+        now = app.database.now()
+    if as_json:
+        depends_on = [row["id"] for row in upstream]
+        click.echo(to_json({"step": found, "depends_on": depends_on, "history": history}))
+        return
+    paper = Paper()
+    paper.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
+    depends_on_cell = ", ".join(f"{row['id']} {row['label'] or row['action']} ({row['state']})" for row in upstream)
+    paper.fields([*_fields(found, now), ("depends on", depends_on_cell)])
+    paper.block("Arguments", _pretty(found.arguments))
+    if found.response is not None or found.own_code_done_at is not None:
+        paper.block("Response", _pretty(found.response))
+    if found.error_message:
+        paper.block("Error (the first)", found.error_message)
+    if found.error_stack_trace:
+        paper.block("Stack trace", found.error_stack_trace)
+    paper.heading("History")
+    write_history(paper, history)
+
+
+def _fields(step: Step, now: datetime) -> Iterator[tuple[str, Cell]]:
+    yield "uuid", step.uuid
+    yield "action", step.action
+    yield "label", step.label or ""
+    yield "type", step.type if step.type != "default" else ""
+    yield "reason", step.reason or ""
+    yield "by", step.actor or ""
+    yield "workflow", step.workflow_id or ""
+    yield "parent", str(step.parent_step_id or "")
+    yield "block", f"{step.block_uuid} index {step.index}" if step.block_uuid else ""
+    yield "child block", step.child_block_uuid or ""
+    yield "about", f"{step.relatable_type}:{step.relatable_id}" if step.relatable_type else ""
+    yield "group", step.group or "(given by the next tick)"
+    yield "queue", step.queue
+    yield "priority", step.priority
+    yield "trigger rule", step.trigger_rule if step.trigger_rule != "all_concluded" else ""
+    yield "attempts", str(step.attempts)
+    yield "retries", f"{step.retries} of {step.max_retries}"
+    yield "not completed", str(step.not_completed or "")
+    yield "rescues", str(step.rescues or "")
+    yield "throttled", "now" if step.is_throttled else "earlier" if step.was_throttled else ""
+    yield "timeout", f"{span(step.timeout)}, cooldown {span(step.cooldown)}" if step.timeout else ""
+    yield "key", step.idempotency_key or ""
+    yield "lease", f"{step.lease_worker} (token {step.lease_token})" if step.lease_worker else ""
+    yield "lease ends", exact(step.lease_deadline, now)
+    yield "host", step.hostname or ""
+    yield "tick", str(step.tick_id or "")
+    yield "created", exact(step.created_at, now)
+    yield "not before", exact(step.dispatch_after, now)
+    yield "started", exact(step.started_at, now)
+    yield "own code done", exact(step.own_code_done_at, now)
+    yield "ended", exact(step.completed_at, now)
+    yield "ran for", span(step.duration) if step.duration is not None else ""
+    yield "changed", exact(step.updated_at, now)
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def write_history(paper: Paper, history: list[Transition]) -> None:
+    """Every change of state, one a line."""
+    columns = [
+        Column("WHEN (UTC)"),
+        Column("FROM"),
+        Column("TO"),
+        Column("TRY", right=True),
+        Column("WHY", folds=True),
+        Column("BY", folds=True),
+    ]
+    day = None
+    rows: list[list[Cell]] = []
+    for change in history:
+        moment = exact(change.at).removesuffix(" UTC")
+        rows.append(
+            [
+                moment if change.at.date() != day else moment[11:].rjust(len(moment)),
+                of_state(change.from_state) if change.from_state else "(created)",
+                of_state(change.to_state),
+                str(change.attempt),
+                shorten(change.error or change.reason or "", 200),
+                shorten(change.actor or "", 60),
+            ]
+        )
+        day = change.at.date()
+    paper.table(columns, rows)
+
+
+@click.command()
+@click.argument("step")
+@click.option("--all", "everything", is_flag=True, help=f"Also beyond {CHILDREN_SHOWN} children of one parent.")
+@database_option
+@json_option
+@click.pass_obj
+def tree(target: Target, step: str, everything: bool, as_json: bool) -> None:
+    """A step with everything below it, children in the order of their index."""
+    with target.open() as app:
+        top = app.tree(step)
+    if as_json:
+        click.echo(to_json(_nested(top)))
+        return
+    paper = Paper()
+    for line in tree_lines(top, None if everything else CHILDREN_SHOWN):
+        paper.line(*line)
+
+
+def _nested(top: TreeNode) -> dict[str, Any]:
+    """The tree as objects within objects; without recursion, for a chain may be deeper than Python's stack."""
+    below: dict[int, dict[str, Any]] = {}
+    stack = [top]
+    order: list[TreeNode] = []
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        stack.extend(node.children)
+    for node in reversed(order):
+        below[node.step.id] = {"step": node.step, "children": [below[child.step.id] for child in node.children]}
+    return below[top.step.id]
+
+
+@click.command()
+@click.argument("step")
+@database_option
+@json_option
+@click.pass_obj
+def explain(target: Target, step: str, as_json: bool) -> None:
+    """Why a step is not running: every condition that is not met, and when that will change."""
+    with target.open() as app:
+        found = app.explain(step)
+        now = app.database.now()
+        culprits = _names(app, [number for obstacle in found.obstacles for number in obstacle.steps])
+    if as_json:
+        click.echo(to_json(found.as_dict()))
+        return
+    paper = Paper()
+    paper.line((f"step {found.step_id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
+    paper.line(found.summary)
+    if len(found.obstacles) > 1:
+        columns = [Column("CONDITION"), Column("NOT MET BECAUSE", folds=True), Column("CHANGES", right=True)]
+        paper.table(columns, ([o.condition, o.message, age(o.changes_at, now)] for o in found.obstacles))
+    if culprits:
+        paper.line(("Look further: ", "dim"), ", ".join(f"stepwell explain {number}" for number in culprits[:3]))
+
+

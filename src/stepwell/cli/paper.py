@@ -1,0 +1,166 @@
+"""Where a command writes: tables, fields and trees, with colour and folding on a terminal, plain lines elsewhere.
+
+Plain output keeps every record on one line, so that `grep` and `cut` work; it does not even load rich.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import click
+
+from stepwell.cli.text import clean
+from stepwell.model.states import State
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+Span: TypeAlias = str | tuple[str, str]  # text, or text with its style
+Cell: TypeAlias = Span | Sequence[Span]
+
+STYLES: Final = {
+    State.PENDING: "yellow",
+    State.DISPATCHED: "cyan",
+    State.RUNNING: "bold blue",
+    State.COMPLETED: "green",
+    State.SKIPPED: "dim green",
+    State.FAILED: "bold red",
+    State.STOPPED: "red",
+    State.CANCELLED: "magenta",
+    State.NOT_RUNNABLE: "bright_black",
+}
+SIGNS: Final = {
+    State.PENDING: "·",
+    State.DISPATCHED: "→",
+    State.RUNNING: "▶",
+    State.COMPLETED: "✓",
+    State.SKIPPED: "»",
+    State.FAILED: "✗",
+    State.STOPPED: "■",
+    State.CANCELLED: "⊘",
+    State.NOT_RUNNABLE: "–",
+}
+
+
+def of_state(state: State | str) -> Span:
+    """The name of a state in its colour."""
+    return (str(state), STYLES[State(state)])
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; on a narrow terminal only one that folds gives way."""
+
+    name: str
+    right: bool = False
+    folds: bool = False
+
+
+class Paper:
+    """Writes to stdout."""
+
+    def __init__(self) -> None:
+        self.rich: Console | None = None
+        if sys.stdout.isatty() or os.environ.get("FORCE_COLOR"):
+            from rich.console import Console
+
+            self.rich = Console(highlight=False, markup=False, emoji=False)
+
+    def line(self, *spans: Span) -> None:
+        if self.rich is None:
+            click.echo(_plain(spans))
+        else:
+            self.rich.print(_text(spans), overflow="fold")
+
+    def heading(self, text: str) -> None:
+        self.line()
+        self.line((text, "bold"))
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
+        if self.rich is None:
+            _plain_table(columns, rows)
+            return
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        for column in columns:
+            table.add_column(
+                column.name,
+                justify="right" if column.right else "left",
+                no_wrap=not column.folds,
+                overflow="fold",
+                min_width=6 if column.folds else None,
+            )
+        for row in rows:
+            table.add_row(*(_text(cell) for cell in row))
+        self.rich.print(table)
+
+    def fields(self, pairs: Iterable[tuple[str, Cell]]) -> None:
+        """Names and values, one pair a line; empty values are left out."""
+        shown = [(name, cell) for name, cell in pairs if _plain(cell)]
+        width = max((len(name) for name, _ in shown), default=0)
+        if self.rich is None:
+            for name, cell in shown:
+                click.echo(f"{name.ljust(width)}  {_plain(cell)}")
+            return
+        from rich.table import Table
+
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="bright_black", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, cell in shown:
+            grid.add_row(name, _text(cell))
+        self.rich.print(grid)
+
+    def block(self, title: str, text: str) -> None:
+        """A text of many lines under a title."""
+        self.heading(title)
+        for row in clean(text, lines=True).rstrip().expandtabs(4).split("\n"):
+            self.line(f"  {row}")
+
+    @contextmanager
+    def busy(self, doing: str) -> Iterator[None]:
+        """Say on a terminal that something takes its time."""
+        if self.rich is None:
+            yield
+            return
+        with self.rich.status(doing):
+            yield
+
+
+def _spans(cell: Cell) -> Iterator[tuple[str, str]]:
+    if isinstance(cell, str):
+        yield clean(cell), ""
+    elif isinstance(cell, tuple) and len(cell) == 2 and all(isinstance(part, str) for part in cell):
+        yield clean(cell[0]), str(cell[1])
+    else:
+        for span in cell:
+            yield from _spans(span)
+
+
+def _plain(cell: Cell) -> str:
+    return "".join(text for text, _ in _spans(cell))
+
+
+def _text(cell: Cell) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(*_spans(cell))
+
+
+def _plain_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
+    lines = [[column.name for column in columns], *([_plain(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    for line in lines:
+        padded = [
+            text.rjust(width) if column.right else text.ljust(width)
+            for text, width, column in zip(line, widths, columns, strict=True)
+        ]
+        click.echo("  ".join(padded).rstrip())
