@@ -26,12 +26,12 @@ def fresh_database(kind: str, directory: Path) -> Iterator[str]:
 
 
 @contextmanager
-def fresh_postgres_schema() -> Iterator[str]:
+def fresh_postgres_schema(durable: bool = False) -> Iterator[str]:
     """The URL of an empty schema, alone in the search path, which is dropped afterwards.
 
     Advisory locks and notification channels belong to the whole database: they are shared with other schemas.
     """
-    server = server_url()
+    server = server_url(durable)
     schema = f"test_{uuid4().hex[:12]}"
     _execute(server, f"CREATE SCHEMA {schema}")
     try:

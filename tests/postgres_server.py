@@ -27,13 +27,15 @@ from urllib.parse import quote
 URL_VARIABLE = "STEPWELL_TEST_PG_URL"
 RUN_VARIABLE = "STEPWELL_TEST_RUN"
 
-# The data dies with the run, so nothing is worth a sync. 200 connections: sixteen xdist workers with a pool
-# of ten each must fit, and they would not into the default of 100.
+# 200 connections: sixteen xdist workers with a pool of ten each must fit, and they would not into the default of 100.
 SETTINGS = """
 listen_addresses = ''
 unix_socket_directories = '{directory}'
 port = 5432
 max_connections = 200
+"""
+# For tests: the data dies with the run, so nothing is worth a sync.
+NOT_DURABLE = """
 fsync = off
 synchronous_commit = off
 full_page_writes = off
@@ -59,8 +61,8 @@ class NoPostgres(Exception):
 
 
 @functools.cache
-def server_url() -> str:
-    """The URL of the run's server, which the first caller of the run starts."""
+def server_url(durable: bool = False) -> str:
+    """The URL of the run's server, which the first caller of the run starts: as durable as that one asks."""
     if url := os.environ.get(URL_VARIABLE):
         return url
     directory = join_run()
@@ -68,7 +70,7 @@ def server_url() -> str:
         fcntl.flock(lock, fcntl.LOCK_EX)
         url_file = directory / "url"
         if not url_file.exists():
-            url_file.write_text(_start_server(directory))
+            url_file.write_text(_start_server(directory, durable))
         return url_file.read_text()
 
 
@@ -96,10 +98,11 @@ def _end_run(directory: Path, lifeline: int, owner: int) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _start_server(directory: Path) -> str:
+def _start_server(directory: Path, durable: bool) -> str:
+    settings = SETTINGS.format(directory=directory) + ("" if durable else NOT_DURABLE)
     failures = []
     for programs in _program_directories():
-        failure = _start_keeper(directory, _within_reach(programs, directory))
+        failure = _start_keeper(directory, _within_reach(programs, directory), settings)
         if failure is None:
             return f"postgresql://postgres@/postgres?host={quote(str(directory), safe='')}&port=5432"
         failures.append(f"{programs}:\n{failure}")
@@ -134,7 +137,7 @@ def _within_reach(programs: Path, directory: Path) -> Path:
     return copied / "bin"
 
 
-def _start_keeper(directory: Path, programs: Path) -> str | None:
+def _start_keeper(directory: Path, programs: Path, settings: str) -> str | None:
     """Start a server with these programs; returns None when it is ready, else what went wrong."""
     user = _server_user()
     if user is not None:
@@ -145,7 +148,7 @@ def _start_keeper(directory: Path, programs: Path) -> str | None:
         # Keeper and server inherit this lock: it is free again when the last of them has exited.
         fcntl.flock(running, fcntl.LOCK_EX)
         keeper = subprocess.Popen(
-            ["sh", "-c", KEEPER, "keeper", directory, programs, SETTINGS.format(directory=directory)],
+            ["sh", "-c", KEEPER, "keeper", directory, programs, settings],
             stdin=lifeline,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -7,6 +7,7 @@ a word; so every value is walked first, and what is refused is named by its path
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -45,19 +46,23 @@ def _is_plain(value: Any, depth: int) -> bool:
     """Whether JSON and both databases surely take a value as it is: nearly all are, and need no closer look."""
     kind = type(value)
     if kind is str:
-        return value.isascii() and "\0" not in value
+        return _is_plain_text(value)
     if kind is int:
-        return -_BIGGEST_INT <= value < _BIGGEST_INT
+        return bool(-_BIGGEST_INT <= value < _BIGGEST_INT)
     if kind is float:
         return math.isfinite(value)
     if kind is dict and depth < MAX_DEPTH:
         for key, item in value.items():
-            if type(key) is not str or not key.isascii() or "\0" in key or not _is_plain(item, depth + 1):
+            if type(key) is not str or not _is_plain_text(key) or not _is_plain(item, depth + 1):
                 return False
         return True
     if kind is list and depth < MAX_DEPTH:
         return all(_is_plain(item, depth + 1) for item in value)
     return kind is bool or value is None
+
+
+def _is_plain_text(text: str) -> bool:
+    return text.isascii() and "\0" not in text
 
 
 def _made_plain(value: Any, what: str) -> Any:
@@ -66,10 +71,25 @@ def _made_plain(value: Any, what: str) -> Any:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_pydantic_or_refuse)
     except RecursionError as error:
         raise UnstorableValue(f"{what}: nested deeper than {MAX_DEPTH} levels, or containing itself") from error
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise UnstorableValue(f"{what}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise UnstorableValue(f"{_blame(value, what)}: {error}") from error
     _walk(plain, what, 0)
     return plain
+
+
+def _blame(value: Any, path: str) -> str:
+    """The path of the innermost part that has no JSON form."""
+    parts: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        parts = ((f"{path}.{key}", item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        parts = ((f"{path}[{position}]", item) for position, item in enumerate(value))
+    for where, part in parts:
+        try:
+            msgspec.to_builtins(part, str_keys=True, enc_hook=_pydantic_or_refuse)
+        except (TypeError, ValueError):
+            return _blame(part, where)
+    return path
 
 
 def decode(text: str | None) -> Any:
@@ -79,6 +99,18 @@ def decode(text: str | None) -> Any:
     ([1, 'a'], None)
     """
     return None if text is None else _decoder.decode(text)
+
+
+def readable(text: str | None) -> Any:
+    """What people are shown: the value, or the text itself if it cannot be decoded (plain SQL wrote it).
+
+    >>> readable('{"n": 1}'), readable('{"n": 1e999}')
+    ({'n': 1}, '{"n": 1e999}')
+    """
+    try:
+        return decode(text)
+    except ValueError:
+        return text
 
 
 def _pydantic_or_refuse(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -84,7 +85,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("stepwell", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--db",
     metavar="URL",
@@ -104,5 +105,8 @@ def main(ctx: click.Context, db: str) -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign still gets the rest of the line
             stream.reconfigure(errors="replace")
+    for name in ("stepwell", "psycopg.pool"):  # commands say themselves what there is to say
+        if not (logger := logging.getLogger(name)).handlers:
+            logger.addHandler(logging.NullHandler())
     chosen = ctx.get_parameter_source("db") is click.core.ParameterSource.COMMANDLINE
     ctx.obj = Target(db, chosen)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final
 
 import click
 
 from stepwell.cli.text import clean
 from stepwell.model.errors import StepwellError
 
-REFUSED: Final = 1
-USAGE: Final = 2
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
 
 
 class Problem(click.ClickException):
-    """Ends the command with one line and an exit code."""
+    """Ends the command with one line and exit code 1."""
 
-    def __init__(self, message: str, exit_code: int = REFUSED) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code: ClassVar[int] = 1
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"stepwell: {clean(self.message)}", file=file, err=file is None)
+
+
+class Misuse(Problem):
+    """The command was called in a way that cannot work: exit code 2, as for every error of usage."""
+
+    exit_code: ClassVar[int] = 2
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def in_one_line() -> Iterator[None]:
     except StepwellError as error:
         raise Problem(str(error)) from error
     except UnicodeEncodeError as error:
-        raise Problem("an argument is not text: it holds bytes that are not UTF-8", USAGE) from error
+        raise Misuse("an argument is not text: it holds bytes that are not UTF-8") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] not in _DRIVERS:
             raise

@@ -9,38 +9,38 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from stepwell.cli.history import write_history
 from stepwell.cli.paper import Cell, Column, Paper, of_state
-from stepwell.cli.parameters import RELATABLE, STATE, workflow_of
+from stepwell.cli.parameters import BIGGEST_ID, STATE, relatable, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import age, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.model.states import State
-from stepwell.model.step import Step, Transition
+from stepwell.model.step import Step
 
 if TYPE_CHECKING:
-    from stepwell import Stepwell
     from stepwell.look.reader import TreeNode
 
 # Children that `tree` shows of one parent unless it is told to show all.
 CHILDREN_SHOWN: Final = 50
-_BIGGEST_ID: Final = 2**63 - 1
 
 
 @click.command()
-@click.option("--state", "states", type=STATE, multiple=True, help="Only steps in this state (may be repeated).")
+@click.option("--state", "states", type=STATE, metavar="STATE", multiple=True, help="Only in this state (repeatable).")
 @click.option("--group", help="Only steps of this group.")
 @click.option("--queue", help="Only steps of this queue.")
 @click.option("--action", help="Only steps of this action.")
 @click.option("--workflow", metavar="STEP", help="Only steps of this step's workflow.")
-@click.option("--relatable", type=RELATABLE, metavar="TYPE:ID", help="Only steps about this object.")
+@click.option("--relatable", type=relatable, metavar="TYPE:ID", help="Only steps about this object.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many at most.")
-@click.option("--before", metavar="ID", type=click.IntRange(1, _BIGGEST_ID), help="Only older ones: the next page.")
+@click.option("--before", metavar="ID", type=click.IntRange(1), help="Only older ones: the next page.")
 @database_option
 @json_option
 @click.pass_obj
 def steps(
     target: Target,
-    states: tuple[State, ...],
+    /,
+    states: tuple[str, ...],
     workflow: str | None,
     limit: int,
     before: int | None,
@@ -51,7 +51,7 @@ def steps(
     with target.open() as app:
         if workflow is not None:
             filters["workflow"] = workflow_of(app, workflow)
-        found = app.steps(limit=limit, before=before, state=[str(state) for state in states] or None, **filters)
+        found = app.steps(limit=limit, before=before and min(before, BIGGEST_ID), state=list(states) or None, **filters)
         now = app.database.now()
     if as_json:
         click.echo(to_json(found))
@@ -79,11 +79,11 @@ def _row(step: Step, now: datetime) -> list[Cell]:
     return [
         str(step.id),
         of_state(step.state),
-        shorten(step.name, 80),
-        step.group or "",
-        step.queue,
+        shorten(step.name, 60),
+        shorten(step.group or "", 16),
+        shorten(step.queue, 16),
         age(step.updated_at, now),
-        shorten(why or step.reason or "", 80),
+        shorten(why or step.reason or "", 60),
     ]
 
 
@@ -100,13 +100,13 @@ def show(target: Target, step: str, as_json: bool) -> None:
         upstream = app.database.read(lambda tx: tx.rows("dependencies_of", id=found.id))
         now = app.database.now()
     if as_json:
-        depends_on = [row["id"] for row in upstream]
-        click.echo(to_json({"step": found, "depends_on": depends_on, "history": history}))
+        ids = [row["id"] for row in upstream]
+        click.echo(to_json({"step": found, "depends_on": ids, "history": history}))
         return
     paper = Paper()
     paper.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
-    depends_on_cell = ", ".join(f"{row['id']} {row['label'] or row['action']} ({row['state']})" for row in upstream)
-    paper.fields([*_fields(found, now), ("depends on", depends_on_cell)])
+    depends_on = ", ".join(f"{row['id']} {row['label'] or row['action']} ({row['state']})" for row in upstream)
+    paper.fields(_fields(found, depends_on, now))
     paper.block("Arguments", _pretty(found.arguments))
     if found.response is not None or found.own_code_done_at is not None:
         paper.block("Response", _pretty(found.response))
@@ -118,7 +118,7 @@ def show(target: Target, step: str, as_json: bool) -> None:
     write_history(paper, history)
 
 
-def _fields(step: Step, now: datetime) -> Iterator[tuple[str, Cell]]:
+def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, Cell]]:
     yield "uuid", step.uuid
     yield "action", step.action
     yield "label", step.label or ""
@@ -127,6 +127,7 @@ def _fields(step: Step, now: datetime) -> Iterator[tuple[str, Cell]]:
     yield "by", step.actor or ""
     yield "workflow", step.workflow_id or ""
     yield "parent", str(step.parent_step_id or "")
+    yield "depends on", depends_on
     yield "block", f"{step.block_uuid} index {step.index}" if step.block_uuid else ""
     yield "child block", step.child_block_uuid or ""
     yield "about", f"{step.relatable_type}:{step.relatable_id}" if step.relatable_type else ""
@@ -158,34 +159,6 @@ def _pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def write_history(paper: Paper, history: list[Transition]) -> None:
-    """Every change of state, one a line."""
-    columns = [
-        Column("WHEN (UTC)"),
-        Column("FROM"),
-        Column("TO"),
-        Column("TRY", right=True),
-        Column("WHY", folds=True),
-        Column("BY", folds=True),
-    ]
-    day = None
-    rows: list[list[Cell]] = []
-    for change in history:
-        moment = exact(change.at).removesuffix(" UTC")
-        rows.append(
-            [
-                moment if change.at.date() != day else moment[11:].rjust(len(moment)),
-                of_state(change.from_state) if change.from_state else "(created)",
-                of_state(change.to_state),
-                str(change.attempt),
-                shorten(change.error or change.reason or "", 200),
-                shorten(change.actor or "", 60),
-            ]
-        )
-        day = change.at.date()
-    paper.table(columns, rows)
-
-
 @click.command()
 @click.argument("step")
 @click.option("--all", "everything", is_flag=True, help=f"Also beyond {CHILDREN_SHOWN} children of one parent.")
@@ -197,25 +170,20 @@ def tree(target: Target, step: str, everything: bool, as_json: bool) -> None:
     with target.open() as app:
         top = app.tree(step)
     if as_json:
-        click.echo(to_json(_nested(top)))
+        click.echo(to_json(list(_listed(top))))
         return
     paper = Paper()
     for line in tree_lines(top, None if everything else CHILDREN_SHOWN):
-        paper.line(*line)
+        paper.line(*line, cut=True)
 
 
-def _nested(top: TreeNode) -> dict[str, Any]:
-    """The tree as objects within objects; without recursion, for a chain may be deeper than Python's stack."""
-    below: dict[int, dict[str, Any]] = {}
-    stack = [top]
-    order: list[TreeNode] = []
+def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
+    """The steps in the order of the tree, each with its depth: a chain may be deeper than JSON readers like to nest."""
+    stack = [(top, 0)]
     while stack:
-        node = stack.pop()
-        order.append(node)
-        stack.extend(node.children)
-    for node in reversed(order):
-        below[node.step.id] = {"step": node.step, "children": [below[child.step.id] for child in node.children]}
-    return below[top.step.id]
+        node, depth = stack.pop()
+        yield {"depth": depth, "step": node.step}
+        stack.extend((child, depth + 1) for child in reversed(node.children))
 
 
 @click.command()
@@ -228,17 +196,17 @@ def explain(target: Target, step: str, as_json: bool) -> None:
     with target.open() as app:
         found = app.explain(step)
         now = app.database.now()
-        culprits = _names(app, [number for obstacle in found.obstacles for number in obstacle.steps])
     if as_json:
         click.echo(to_json(found.as_dict()))
         return
     paper = Paper()
     paper.line((f"step {found.step_id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
-    paper.line(found.summary)
-    if len(found.obstacles) > 1:
+    if len(found.obstacles) < 2:
+        paper.line(found.summary)
+    else:
+        paper.line(f"it waits for {len(found.obstacles)} conditions:")
         columns = [Column("CONDITION"), Column("NOT MET BECAUSE", folds=True), Column("CHANGES", right=True)]
         paper.table(columns, ([o.condition, o.message, age(o.changes_at, now)] for o in found.obstacles))
-    if culprits:
-        paper.line(("Look further: ", "dim"), ", ".join(f"stepwell explain {number}" for number in culprits[:3]))
-
-
+    behind = list(dict.fromkeys(number for obstacle in found.obstacles for number in obstacle.steps))
+    if behind:
+        paper.line(("Look further: " + ", ".join(f"stepwell explain {number}" for number in behind[:3]), "dim"))

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import click
 
@@ -72,11 +72,13 @@ class Paper:
 
             self.rich = Console(highlight=False, markup=False, emoji=False)
 
-    def line(self, *spans: Span) -> None:
+    def line(self, *spans: Span, cut: bool = False, whole: bool = False) -> None:
+        """One line. Too long for the terminal, it is folded, or cut, or left whole (for people who copy it)."""
         if self.rich is None:
-            click.echo(_plain(spans))
+            click.echo(_plain(spans).rstrip())
         else:
-            self.rich.print(_text(spans), overflow="fold")
+            overflow: Literal["ellipsis", "fold"] = "ellipsis" if cut else "fold"
+            self.rich.print(_text(spans), overflow=overflow, no_wrap=cut or None, soft_wrap=whole)
 
     def heading(self, text: str) -> None:
         self.line()
@@ -89,7 +91,7 @@ class Paper:
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for column in columns:
             table.add_column(
                 column.name,

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import click
 
+from stepwell.cli.errors import Problem
 from stepwell.model.states import State
 
 if TYPE_CHECKING:
@@ -17,9 +18,53 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+STATE: Final = click.Choice([str(state) for state in State], case_sensitive=False)
+BIGGEST_ID: Final = 2**63 - 1
 
-class StateType(click.Choice[State]):
-    """One of the nine states, in any spelling of case."""
 
-    def __init__(self) -> None:
-        super().__init__(list(State), case_sensitive=False)
+def relatable(text: str) -> tuple[str, str]:
+    """An object that steps are about, as TYPE:ID.
+
+    >>> relatable("invoice:42")
+    ('invoice', '42')
+    """
+    kind, _, of = text.partition(":")
+    if not (kind and of):
+        raise click.BadParameter(f"{text!r} is not of the form TYPE:ID, like invoice:42")
+    return kind, of
+
+
+def step_key(text: str) -> int | str:
+    """A step as the app takes it: the number of an id, or the text of a uuid."""
+    return int(text) if text.isdecimal() else text
+
+
+def workflow_of(app: Stepwell, text: str) -> str:
+    """The workflow of a step, or the one that has this uuid itself."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        step = app.step(text)
+        return step.workflow_id or step.uuid
+
+
+def known_group(app: Stepwell, group: str) -> str:
+    """The group, refused if there is none of that name: a slip of the pen must not look like an empty group."""
+    names = [row["group"] for row in app.groups()]
+    if group not in names:
+        raise Problem(f"there is no group {group!r}; there are {', '.join(names)}")
+    return group
+
+
+def _os_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        return f"uid {os.getuid()}"
+
+
+def accountable(function: F) -> F:
+    """`--who` and `--why`: every action is on record with both."""
+    who = click.option("--who", default=_os_user, help="Who does it, for the record.  [default: the user logged in]")
+    why = click.option("--why", help="Why, for the record.")
+    return who(why(function))

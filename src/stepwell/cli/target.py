@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from stepwell.cli.errors import USAGE, Problem
+from stepwell.cli.errors import Misuse, Problem
 from stepwell.cli.text import without_password
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
 
 DEFAULT_URL: Final = "sqlite:///stepwell.db"
-_HINT: Final = "create it with `stepwell migrate` or `stepwell enqueue`, or name another one with --db"
+CONNECT_SECONDS: Final = 10
+_HINT: Final = "`stepwell migrate` or `stepwell enqueue` makes one, --db names another"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,23 +35,37 @@ class Target:
         """An app on it. Only with `create` may a file or a schema come into being."""
         from stepwell import Stepwell
 
-        self.refuse_memory()
+        self.refuse_useless()
         if not create:
             self._refuse_missing()
         return Stepwell(self.url)
 
-    def refuse_memory(self) -> None:
-        """Nothing would be left of it when the command ends."""
+    def refuse_useless(self) -> None:
+        """A server that does not answer, or a database of which nothing is left when the command ends."""
+        self._refuse_unreachable()
         if self._is_sqlite() and _sqlite_path(self.url) is None:
-            raise Problem(f"{self.url} is a database in memory: it ends with this command; name a file", USAGE)
+            raise Misuse(f"{self.url} is a database in memory: it ends with this command; name a file")
+
+    def _refuse_unreachable(self) -> None:
+        """A pool would try for ten seconds and not say why it failed; a person at a terminal wants both at once."""
+        if not self.url.startswith(("postgresql:", "postgres:")):
+            return
+        try:
+            import psycopg
+        except ImportError:
+            return  # the store says what to install
+        try:
+            psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
+        except psycopg.Error as error:
+            raise Problem(f"PostgreSQL cannot be reached: {str(error).strip()}") from error
 
     def _refuse_missing(self) -> None:
         if self._is_sqlite():
             path = _sqlite_path(self.url)
             if path is not None and not path.exists():
-                raise Problem(f"there is no database {path}; {_HINT}", USAGE)
+                raise Misuse(f"there is no database {path}; {_HINT}")
         if not self._has_tables():
-            raise Problem(f"there are no Stepwell tables in {self}; {_HINT}", USAGE)
+            raise Misuse(f"there is no Stepwell schema in {self}; {_HINT}")
 
     def _is_sqlite(self) -> bool:
         return self.url.startswith("sqlite:")

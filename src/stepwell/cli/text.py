@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import fields, is_dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 # What JSON leaves as it is although a terminal obeys it: DEL, C1 controls, marks that turn the direction of text.
@@ -40,6 +40,7 @@ def shorten(text: object, width: int) -> str:
 def age(moment: datetime | None, now: datetime) -> str:
     """How long ago, or how soon.
 
+    >>> from datetime import timedelta
     >>> now = datetime(2026, 1, 1, tzinfo=UTC)
     >>> age(now - timedelta(seconds=3), now), age(now + timedelta(minutes=90), now), age(None, now)
     ('3 s ago', 'in 90 min', '')
@@ -54,7 +55,7 @@ def age(moment: datetime | None, now: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in its largest fitting unit, in two digits or more before the next unit.
+    """A length of time, coarse enough to be read at a glance.
 
     >>> span(0.0042), span(2.5), span(119), span(7300), span(400_000)
     ('4 ms', '2.5 s', '119 s', '121 min', '4 d')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stepwell.cli.paper import SIGNS, STYLES, Span, of_state
 from stepwell.cli.text import shorten
@@ -14,7 +14,7 @@ from stepwell.model.step import Step
 if TYPE_CHECKING:
     from stepwell.look.reader import TreeNode
 
-_CASCADES = {
+_IN_WORDS: Final = {
     "parent_skipped": "with its parent",
     "parent_cancelled": "with its parent",
     "parent_failed": "with its parent",
@@ -22,6 +22,7 @@ _CASCADES = {
     "predecessor_failed": "what comes before it failed",
     "dormant": "wakes up if a step of its block fails",
     "waiting_for_children": "waits for its children",
+    "children_failed": "not all of its children concluded",
 }
 
 
@@ -68,9 +69,9 @@ def _notes(step: Step) -> Iterator[str]:
         yield "high priority"
     if step.attempts > 1:
         yield f"attempt {step.attempts}"
-    if step.state is State.FAILED and step.error_message and step.reason not in _CASCADES:
+    if step.state is State.FAILED and step.error_message and step.reason not in _IN_WORDS:
         yield shorten(step.error_message, 60)
-    elif step.reason in _CASCADES:
-        yield _CASCADES[step.reason]
+    elif step.reason in _IN_WORDS:
+        yield _IN_WORDS[step.reason]
     elif step.reason and step.state is not State.COMPLETED:
         yield shorten(step.reason, 60)

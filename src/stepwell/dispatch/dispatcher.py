@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Final
 
 from stepwell.dispatch.tick import BATCH_LIMIT, Tick, TickReport
-from stepwell.enqueue.adopt import adopt_new_steps
+from stepwell.enqueue.adopt import BATCH, adopt_new_steps
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import StepwellError
 from stepwell.operate.sweep import sweep
@@ -25,6 +25,8 @@ IDLE_SECONDS: Final = 1.0
 # After trouble with the database: doubled each time, with jitter, up to the second figure.
 OUTAGE_SECONDS: Final = (0.5, 30.0)
 SWEEP_SECONDS: Final = 300.0
+# Batches of new rows (plain SQL) that are adopted before the groups get their ticks again: 10,000 rows.
+ADOPTIONS_AT_ONCE: Final = 20
 
 
 class Dispatcher:
@@ -83,10 +85,14 @@ class Dispatcher:
 
     def _groups_with_work(self) -> list[str]:
         found = self._probe()
-        if None in found:
+        for _ in range(ADOPTIONS_AT_ONCE):
+            if None not in found:
+                break
             now = self._database.now()
-            self._database.transact(lambda tx: adopt_new_steps(tx, self._creator, now))
+            adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
             found = self._probe()
+            if adopted < BATCH:
+                break
         return [group for group in found if group is not None and (self._groups is None or group in self._groups)]
 
     def _probe(self) -> list[str | None]:

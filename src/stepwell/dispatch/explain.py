@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from stepwell.model.reasons import DORMANT
-from stepwell.model.states import State
+from stepwell.model.states import CONCLUDED, TERMINAL, State
 from stepwell.model.step import Step
 from stepwell.store import Database, Row, Transaction
 
@@ -110,7 +110,8 @@ def _dependencies(tx: Transaction, step: Step, facts: Row, now: datetime) -> Ite
     if facts["dependencies_met"]:
         return
     rows = tx.rows("dependencies_of", id=step.id)
-    waiting = [r for r in rows if State(r["state"]) not in (State.COMPLETED, State.SKIPPED) or r["lease_worker"]]
+    met_by = TERMINAL if step.trigger_rule == "all_ended" else CONCLUDED
+    waiting = [row for row in rows if State(row["state"]) not in met_by or row["lease_worker"]]
     yield Obstacle(
         "dependencies",
         f"{step.trigger_rule} of its dependencies is not met: {', '.join(_named(row) for row in waiting)}",

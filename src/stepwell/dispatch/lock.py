@@ -7,7 +7,7 @@ fence, which holds the row while it is still ours: a dispatcher that was paused 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from stepwell.model.errors import LockLost
@@ -21,13 +21,14 @@ LOCK_SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What there is to look at when a tick begins: the breaker (phase 1), marks, unchecked and exhausted steps."""
+    """What there is to look at when a tick begins: the breaker (phase 1), marks, and what is on the agenda."""
 
     breaker_on: bool
     marks: list[int]
     marked_states: frozenset[State]
     unchecked: bool
     exhausted: bool
+    due: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class GroupLock:
 
     def fence(self, tx: Transaction) -> None:
         """Make sure, to the end of this transaction, that the group is still ours."""
-        if tx.row("fence", group=self.group, owner=self.owner, token=self.token) is None:
+        idle_ms = str(int(1000 * LOCK_SECONDS))
+        if tx.row("fence", group=self.group, owner=self.owner, token=self.token, idle_ms=idle_ms) is None:
             raise LockLost(f"group {self.group} was taken over by another dispatcher; this tick changes nothing more")
 
 
@@ -58,15 +60,15 @@ def take(database: Database, group: str, owner: str) -> GroupLock | None:
             return None
         tick = tx.value("begin_tick", group=group, owner=owner, now=now)
         tx.change("note_current_tick", group=group, token=row["lock_token"], tick=tick)
-        return GroupLock(group, owner, row["lock_token"], tick, bool(row["ended_early"]), _survey(tx, group))
+        return GroupLock(group, owner, row["lock_token"], tick, bool(row["ended_early"]), _survey(tx, group, now))
 
     return database.transact(work)
 
 
-def _survey(tx: Transaction, group: str) -> Survey:
+def _survey(tx: Transaction, group: str, now: datetime) -> Survey:
     breaker = tx.row("breaker_state")
     marks = tx.rows("marks_of_group", group=group)
-    business = tx.row("unfinished_business", group=group)
+    business = tx.row("unfinished_business", group=group, now=now)
     assert business is not None
     return Survey(
         breaker is not None and breaker["value"] == "on",
@@ -74,4 +76,5 @@ def _survey(tx: Transaction, group: str) -> Survey:
         frozenset(State(state) for state in {row["state"] for row in marks}),
         bool(business["unchecked"]),
         bool(business["exhausted"]),
+        bool(business["due"]),
     )

@@ -37,6 +37,14 @@ def _running(*statements: str) -> Callable[[Transaction, Moment], int]:
     return run
 
 
+def _deciding_parents(statement: str) -> Callable[[Transaction, Moment], int]:
+    def run(tx: Transaction, at: Moment) -> int:
+        parents = [row["id"] for row in tx.rows("parents_to_decide", group=at.group)]
+        return tx.change(statement, ids=tx.array(parents), actor=at.actor, now=at.now) if parents else 0
+
+    return run
+
+
 _ENDED_BADLY: Final = FAILED | {State.CANCELLED, State.NOT_RUNNABLE}
 _DECIDES_A_PARENT: Final = TERMINAL | {State.RUNNING}
 
@@ -44,26 +52,30 @@ STATE_PHASES: Final = (
     Phase(2, "skip_children", {State.SKIPPED}, _running("skip_children")),
     Phase(3, "cascade_cancellations", {State.CANCELLED}, _running("cancel_children")),
     Phase(4, "promote_handlers", FAILED | {State.NOT_RUNNABLE}, _running("promote_handlers")),
-    Phase(5, "parents_to_failed", _DECIDES_A_PARENT, _running("fail_parents")),
+    Phase(5, "parents_to_failed", _DECIDES_A_PARENT, _deciding_parents("fail_parents")),
     Phase(
         6,
         "cascade_failures",
         _ENDED_BADLY | {State.PENDING},
         _running("fail_children", "doom_successors_in_block", "doom_dependents", "doom_descendants"),
     ),
-    Phase(7, "parents_to_completed", _DECIDES_A_PARENT, _running("complete_parents")),
+    Phase(7, "parents_to_completed", _DECIDES_A_PARENT, _deciding_parents("complete_parents")),
     Phase(8, "exhausted_retries", frozenset(), _running("fail_exhausted")),
 )
 
 
-def settle_marks(tx: Transaction, at: Moment, marks: list[int]) -> int:
+def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool = True, due: bool = True) -> int:
     """Let in whoever the marked changes may have let in, then forget the marks; returns how many gates opened.
 
-    Only the marks that every phase of this tick has seen are forgotten: others may have come meanwhile.
+    Only the marks that every phase of this tick has seen are forgotten: others may have come meanwhile. `unchecked`
+    and `due` tell whether there may be steps that came back to Pending, and steps whose delay is over.
     """
-    opened = tx.change("open_unchecked", group=at.group, now=at.now)
-    tx.change("close_unchecked", group=at.group)
-    opened += tx.change("open_due", group=at.group, now=at.now)
+    opened = 0
+    if unchecked:
+        opened += tx.change("open_unchecked", group=at.group, now=at.now)
+        tx.change("close_unchecked", group=at.group)
+    if due:
+        opened += tx.change("open_due", group=at.group, now=at.now)
     if marks:
         opened += tx.change("open_gates", group=at.group, now=at.now)
         tx.change("forget_marks", ids=tx.array(marks))
@@ -72,8 +84,8 @@ def settle_marks(tx: Transaction, at: Moment, marks: list[int]) -> int:
 
 def pick(tx: Transaction, at: Moment, limit: int) -> list[int]:
     """Phase 9: the ids of eligible steps that their queues have room for, the urgent and the oldest first."""
-    tx.rows("lock_queues", group=at.group)
-    return [row["step_id"] for row in tx.rows("pick", group=at.group, now=at.now, limit=limit)]
+    queues = tx.array([row["name"] for row in tx.rows("lock_queues", group=at.group)])
+    return [row["step_id"] for row in tx.rows("pick", group=at.group, now=at.now, limit=limit, queues=queues)]
 
 
 def dispatch(tx: Transaction, at: Moment, ids: list[int], tick: int) -> int:

@@ -93,11 +93,16 @@ class Tick:
             if changed and not lock.previous_ended_early:
                 report.ended_early = True
                 return
-        report.gates_opened = self._guarded(lock, lambda tx, at: settle_marks(tx, at, lock.survey.marks))
+        survey = lock.survey
+        # A phase of this tick that moved rows may have sent some back to Pending, unchecked.
+        unchecked = survey.unchecked or any(phase["rows"] for phase in report.phases)
+        report.gates_opened = self._guarded(
+            lock, lambda tx, at: settle_marks(tx, at, survey.marks, unchecked, survey.due)
+        )
         if not report.breaker_on:
             self._log.breaker_open()
             return
-        self._guarded(lock, lambda tx, at: self._pick_and_dispatch(tx, at, lock, report))
+        self._tell_dispatch(report, self._guarded(lock, lambda tx, at: self._pick_and_dispatch(tx, at, lock.tick)))
 
     def _until_one_changes(
         self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: Moment
@@ -112,29 +117,32 @@ class Tick:
                 break
         return notes
 
-    def _pick_and_dispatch(self, tx: Transaction, at: Moment, lock: GroupLock, report: TickReport) -> int:
+    def _pick_and_dispatch(self, tx: Transaction, at: Moment, tick: int) -> tuple[int, float, int, float] | None:
+        """Found and dispatched, each with its milliseconds; None if the breaker is off by now.
+
+        Says nothing itself: a conflict runs it again, and only what is committed is told.
+        """
         clock = self._database.clock
         started = clock.monotonic()
         if tx.value("breaker_for_dispatch") != "on":
-            report.breaker_on = False
-            self._log.breaker_open()
-            return 0
+            return None
         ids = pick(tx, at, self._batch_limit)
         picked = clock.monotonic()
-        report.dispatched = dispatch(tx, at, ids, lock.tick)
-        ended = clock.monotonic()
+        dispatched = dispatch(tx, at, ids, tick)
+        return len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked)
+
+    def _tell_dispatch(self, report: TickReport, done: tuple[int, float, int, float] | None) -> None:
+        if done is None:
+            report.breaker_on = False
+            self._log.breaker_open()
+            return
+        found, pick_ms, report.dispatched, dispatch_ms = done
         report.phases += [
-            {"phase": 9, "name": "pick", "rows": len(ids), "ms": round(1000 * (picked - started), 2)},
-            {
-                "phase": 10,
-                "name": "dispatch",
-                "rows": report.dispatched,
-                "ms": round(1000 * (ended - picked), 2),
-            },
+            {"phase": 9, "name": "pick", "rows": found, "ms": round(pick_ms, 2)},
+            {"phase": 10, "name": "dispatch", "rows": report.dispatched, "ms": round(dispatch_ms, 2)},
         ]
-        self._log.picked(len(ids), 1000 * (picked - started))
-        self._log.dispatched(report.dispatched, 1000 * (ended - picked))
-        return report.dispatched
+        self._log.picked(found, pick_ms)
+        self._log.dispatched(report.dispatched, dispatch_ms)
 
     def _guarded(self, lock: GroupLock, work: Callable[[Transaction, Moment], T]) -> T:
         """One transaction, behind the fence."""
@@ -161,10 +169,11 @@ class Tick:
                 duration_ms=report.milliseconds,
                 error=None if report.error is None else codec.clean_text(repr(report.error), 2_000),
             )
-            if lock.tick % 100 == 0:
-                tx.change("prune_ticks", group=lock.group, keep=TICKS_KEPT)
         else:
             tx.change("forget_tick", tick=lock.tick)
+        # The token counts the ticks of this group, kept or not; the ids are shared by all groups.
+        if lock.token % 100 == 0:
+            tx.change("prune_ticks", group=lock.group, keep=TICKS_KEPT)
         tx.change("release_lock", group=lock.group, token=lock.token, now=now, ended_early=report.ended_early)
 
 

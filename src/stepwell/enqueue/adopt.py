@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -16,27 +17,67 @@ ACTOR: Final = "adoption"
 BATCH: Final = 500
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    queues: set[str]
+    rotation: list[str]
+
+
 def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
-    """Give every new row its place, one after the other (they may be each other's parents); returns how many."""
+    """Give new rows their place, each after its parent; returns how many were looked at."""
     rows = tx.rows("new_steps", limit=BATCH)
     if not rows:
         return 0
-    queues, rotation = creator.names(tx)
+    names, done = _Names(*creator.names(tx)), set[int]()
     for row in rows:
-        try:
-            codec.decode(row["arguments"])
-            placement = _placement(row)
-            around = place(tx, [placement], queues, rotation)
-        except (InvalidStep, ValueError) as error:
-            _refuse(tx, row, str(error), queues, rotation, now)
-            continue
-        _settle(tx, placement)
-        write_neighbours(tx, around, [placement])
-        if row["type"] == "resolve-exception":
-            tx.change("send_to_sleep", id=row["id"], actor=ACTOR, now=now)
-        tx.change("leave_new", id=row["id"])
-        enrol(tx, [row["id"]], now)
+        _adopt_with_parents(tx, row, names, done, now)
     return len(rows)
+
+
+def _adopt_with_parents(tx: Transaction, row: Row, names: _Names, done: set[int], now: datetime) -> None:
+    path = [row]  # a row, the parent that has to be adopted before it, that one's parent, …
+    while path:
+        row = path[-1]
+        if row["id"] in done:
+            path.pop()
+            continue
+        parent_id = tx.value("new_parent", parent=row["parent_step_id"], block=row["block_uuid"])
+        if parent_id is None:
+            _adopt(tx, row, names, now)
+        elif parent_id in [step["id"] for step in path]:
+            circle = " → ".join(f"step {step['id']} ({step['label'] or step['action']})" for step in path)
+            _refuse(tx, row, f"these steps are each other's parents: {circle}", names, now)
+        elif (parent := tx.row("new_step", id=parent_id)) is not None:
+            path.append(parent)
+            continue
+        else:
+            return  # another dispatcher is just adopting the parent: the next round adopts this one
+        done.add(row["id"])
+
+
+def _adopt(tx: Transaction, row: Row, names: _Names, now: datetime) -> None:
+    try:
+        _check_arguments(row)
+        placement = _placement(row)
+        around = place(tx, [placement], names.queues, names.rotation)
+    except InvalidStep as error:
+        _refuse(tx, row, str(error), names, now)
+        return
+    _settle(tx, placement)
+    write_neighbours(tx, around, [placement])
+    if row["type"] == "resolve-exception":
+        tx.change("send_to_sleep", id=row["id"], actor=ACTOR, now=now)
+    tx.change("leave_new", id=row["id"])
+    enrol(tx, [row["id"]], now)
+
+
+def _check_arguments(row: Row) -> None:
+    try:
+        arguments = codec.decode(row["arguments"])
+    except ValueError as error:
+        raise InvalidStep(f"its arguments cannot be read: {error}") from error
+    if not isinstance(arguments, dict):
+        raise InvalidStep("its arguments are not a JSON object: they are the job's parameters by name")
 
 
 def _placement(row: Row) -> Placement:
@@ -50,7 +91,7 @@ def _placement(row: Row) -> Placement:
         index=row["index"],
         workflow=row["workflow_id"],
         group=row["group"],
-        queue=row["queue"] if row["queue"] != "default" or row["priority"] != "high" else None,
+        queue=None if row["queue"] == "default" else row["queue"],  # the column's own default: nobody chose it
         priority=row["priority"],
     )
     return Placement(draft, uuid=row["uuid"], id=row["id"])
@@ -67,12 +108,13 @@ def _settle(tx: Transaction, placement: Placement) -> None:
         group=placement.group,
         queue=placement.queue,
         priority=placement.priority,
+        shares_block=placement.block != placement.uuid,
     )
 
 
-def _refuse(tx: Transaction, row: Row, message: str, queues: set[str], rotation: list[str], now: datetime) -> None:
+def _refuse(tx: Transaction, row: Row, message: str, names: _Names, now: datetime) -> None:
     """Nothing is lost: the row ends Failed with the reason, in a block and a workflow of its own."""
     placement = Placement(NewStep(action=row["action"]), uuid=row["uuid"], id=row["id"])
-    place(tx, [placement], queues, rotation)
+    place(tx, [placement], names.queues, names.rotation)
     _settle(tx, placement)
     tx.change("refuse_step", id=row["id"], actor=ACTOR, message=message, now=now)

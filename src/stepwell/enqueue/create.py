@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Final
 
 from stepwell import codec
-from stepwell.enqueue.draft import NewStep, check, due
+from stepwell.enqueue.draft import NewStep, check, due, encode_arguments
 from stepwell.enqueue.place import Neighbours, Placement, id_of, place
-from stepwell.model.errors import InvalidStep, KeyConflict
+from stepwell.ids import uuid7s
+from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
 from stepwell.store import Database, Transaction
+from stepwell.store.database import Conflict
 
-_ALWAYS: Final = (
-    "id", "uuid", "workflow_id", "block_uuid", "index", "action", "arguments", "queue", "group", "state",
-    "max_retries", "placed", "created_at", "updated_at",
-)  # fmt: skip
-# Written only when a step of the call needs them: a narrow COPY is a fast one.
-_SOMETIMES: Final[dict[str, Any]] = {
-    "parent_step_id": None, "child_block_uuid": None, "type": "default", "label": None, "relatable_type": None,
-    "relatable_id": None, "priority": "default", "reason": None, "trigger_rule": "all_concluded", "dependencies": 0,
-    "followed": False, "has_children": False, "dispatch_after": None, "timeout": 0.0, "cooldown": 0.0,
-    "idempotency_key": None,
-}  # fmt: skip
+_PENDING: Final = State.PENDING.value
+_NOT_RUNNABLE: Final = State.NOT_RUNNABLE.value
+Column = Callable[[Placement], Any]
+
+_ALWAYS: Final[dict[str, Column]] = {
+    "id": attrgetter("id"),
+    "uuid": attrgetter("uuid"),
+    "workflow_id": attrgetter("workflow"),
+    "block_uuid": attrgetter("block"),
+    "index": attrgetter("index"),
+    "action": attrgetter("draft.action"),
+    "arguments": attrgetter("arguments"),
+    "queue": attrgetter("queue"),
+    "group": attrgetter("group"),
+    "state": lambda placement: _NOT_RUNNABLE if placement.draft.type == "resolve-exception" else _PENDING,
+    "max_retries": attrgetter("draft.max_retries"),
+}
+# With the columns' own defaults: written only when a step of the call differs, for a narrow COPY is a fast one.
+_SOMETIMES: Final[dict[str, tuple[Any, Column]]] = {
+    "parent_step_id": (None, attrgetter("parent_id")),
+    "child_block_uuid": (None, attrgetter("child_block")),
+    "type": ("default", attrgetter("draft.type")),
+    "label": (None, attrgetter("draft.label")),
+    "relatable_type": (None, lambda placement: placement.draft.relatable and placement.draft.relatable[0]),
+    "relatable_id": (None, lambda placement: placement.draft.relatable and str(placement.draft.relatable[1])),
+    "priority": ("default", attrgetter("priority")),
+    "reason": (None, lambda placement: DORMANT if placement.draft.type == "resolve-exception" else None),
+    "trigger_rule": ("all_concluded", attrgetter("draft.trigger_rule")),
+    "dependencies": (0, lambda placement: len(placement.dependencies)),
+    "followed": (False, attrgetter("followed")),
+    "has_children": (False, attrgetter("has_children")),
+    "timeout": (0.0, lambda placement: float(placement.draft.timeout)),
+    "cooldown": (0.0, lambda placement: float(placement.draft.cooldown)),
+    "idempotency_key": (None, attrgetter("draft.key")),
+}
 
 
 class Creator:
@@ -43,28 +70,35 @@ class Creator:
             raise InvalidStep("the same NewStep stands in the call twice")
         for draft in drafts:
             check(draft)
-        arguments = [codec.encode(draft.arguments) for draft in drafts]
+        arguments = [encode_arguments(draft) for draft in drafts]
         if not drafts:
             return []
         if connection is not None:
-            return self._write(self._database.within(connection), drafts, arguments, now)
+            try:
+                return self._write(self._database.within(connection), drafts, arguments, now)
+            except Conflict as conflict:
+                raise DatabaseUnavailable(
+                    f"another transaction is in the way of yours ({conflict}): roll yours back and try it again"
+                ) from conflict
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 
     def _write(
         self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
     ) -> list[StepRef]:
         known = _with_known_keys(tx, drafts, arguments)
-        placements = {id(draft): Placement(draft) for draft in drafts if id(draft) not in known}
-        fresh = list(placements.values())
-        self._learn_names(tx, drafts)
-        around = place(tx, fresh, self._queues, self._rotation)
-        encoded = {id(draft): text for draft, text in zip(drafts, arguments, strict=True)}
-        _insert(tx, around.parents_first, encoded, now)
-        write_neighbours(tx, around, fresh)
-        enrol(tx, [placement.id for placement in fresh], now)
-        return [
-            known.get(id(draft)) or StepRef(placements[id(draft)].id, placements[id(draft)].uuid) for draft in drafts
+        placements = [
+            Placement(draft, uuid, arguments=text)
+            for draft, uuid, text in zip(drafts, uuid7s(len(drafts)), arguments, strict=True)
+            if id(draft) not in known
         ]
+        if placements:
+            self._learn_names(tx, drafts)
+            around = place(tx, placements, self._queues, self._rotation, known)
+            _insert(tx, around.parents_first, now)
+            write_neighbours(tx, around, placements)
+            _enrol_created(tx, placements, now)
+        created = {id(placement.draft): StepRef(placement.id, placement.uuid) for placement in placements}
+        return [known.get(id(draft)) or created[id(draft)] for draft in drafts]
 
     def _learn_names(self, tx: Transaction, drafts: Iterable[NewStep]) -> None:
         if not self._rotation:
@@ -98,52 +132,23 @@ def _with_known_keys(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequ
     return known
 
 
-def _insert(tx: Transaction, placements: Sequence[Placement], encoded: dict[int, str], now: datetime) -> None:
-    if not placements:
-        return
-    for placement, row in zip(placements, tx.rows("next_step_ids", count=len(placements)), strict=True):
-        placement.id = row["id"]
-    moment = tx.moment(now)
-    extras = [_sometimes(tx, placement, now) for placement in placements]
-    used = [column for column in _SOMETIMES if any(column in extra for extra in extras)]
-    rows = (
-        (
-            placement.id, placement.uuid, placement.workflow, placement.block, placement.index,
-            placement.draft.action, encoded[id(placement.draft)], placement.queue, placement.group,
-            State.NOT_RUNNABLE.value if placement.draft.type == "resolve-exception" else State.PENDING.value,
-            placement.draft.max_retries, True, moment, moment,
-            *(extra.get(column, _SOMETIMES[column]) for column in used),
-        )
-        for placement, extra in zip(placements, extras, strict=True)
-    )  # fmt: skip
-    tx.insert("steps", (*_ALWAYS, *used), rows)
+def _insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
+    for placement, number in zip(placements, tx.numbers("next_step_ids", len(placements)), strict=True):
+        placement.id = number
+    columns = {name: list(map(read, placements)) for name, read in _ALWAYS.items()}
+    for name, (usual, read) in _SOMETIMES.items():
+        values = list(map(read, placements))
+        if values.count(usual) < len(values):
+            columns[name] = values
+    moments = [due(placement.draft, now) for placement in placements]
+    if moments.count(None) < len(moments):
+        columns["dispatch_after"] = [None if moment is None else tx.moment(moment) for moment in moments]
+    for name, value in {"placed": True, "created_at": tx.moment(now), "updated_at": tx.moment(now)}.items():
+        columns[name] = [value] * len(placements)
+    tx.insert("steps", list(columns), zip(*columns.values(), strict=True))
     edges = [(p.id, id_of(dependency)) for p in placements for dependency in p.dependencies]
     if edges:
         tx.insert("step_dependencies", ("step_id", "depends_on_id"), edges)
-
-
-def _sometimes(tx: Transaction, placement: Placement, now: datetime) -> dict[str, Any]:
-    draft = placement.draft
-    after = due(draft, now)
-    values = {
-        "parent_step_id": placement.parent_id,
-        "child_block_uuid": placement.child_block,
-        "type": draft.type,
-        "label": draft.label,
-        "relatable_type": draft.relatable[0] if draft.relatable else None,
-        "relatable_id": str(draft.relatable[1]) if draft.relatable else None,
-        "priority": placement.priority,
-        "reason": DORMANT if draft.type == "resolve-exception" else None,
-        "trigger_rule": draft.trigger_rule,
-        "dependencies": len(placement.dependencies),
-        "followed": placement.followed,
-        "has_children": placement.has_children,
-        "dispatch_after": None if after is None else tx.moment(after),
-        "timeout": float(draft.timeout),
-        "cooldown": float(draft.cooldown),
-        "idempotency_key": draft.key,
-    }
-    return {column: value for column, value in values.items() if value != _SOMETIMES[column]}
 
 
 def write_neighbours(tx: Transaction, around: Neighbours, placements: Iterable[Placement]) -> None:
@@ -164,26 +169,20 @@ def write_neighbours(tx: Transaction, around: Neighbours, placements: Iterable[P
         tx.change("close_gates_behind", block=block, type=kind, index=index)
 
 
+def _enrol_created(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
+    """What `enrol` does, without asking for what the placements already say."""
+    alone = [p.id for p in placements if not p.shares_block and not p.dependencies]
+    if alone:
+        tx.change("enrol_on_agenda", ids=tx.array(alone), now=now)
+    if len(alone) < len(placements):
+        ids = tx.array([placement.id for placement in placements])
+        tx.change("enrol_in_blocks", ids=ids)
+        tx.change("enrol_on_marks", ids=ids)
+
+
 def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
     """Put new steps where ticks will find them."""
-    for first, last in _runs(ids):
-        tx.change("enrol_in_blocks", first=first, last=last)
-        tx.change("enrol_on_agenda", first=first, last=last, now=now)
-        tx.change("enrol_on_marks", first=first, last=last)
-
-
-def _runs(ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The ids as ranges without gaps.
-
-    >>> list(_runs([4, 5, 6, 9]))
-    [(4, 6), (9, 9)]
-    """
-    start = last = None
-    for number in sorted(ids):
-        if last is not None and start is not None and number != last + 1:
-            yield start, last
-            start = number
-        start = number if start is None else start
-        last = number
-    if start is not None and last is not None:
-        yield start, last
+    array = tx.array(ids)
+    tx.change("enrol_in_blocks", ids=array)
+    tx.change("enrol_on_agenda", ids=array, now=now)
+    tx.change("enrol_on_marks", ids=array)

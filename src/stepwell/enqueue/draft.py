@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
+from stepwell import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.step import Step, StepRef
 
@@ -16,6 +17,7 @@ TriggerRule = Literal["all_concluded", "all_ended", "any_concluded"]
 
 MAX_NAME: Final = 255
 _MAX_INT: Final = 2**31 - 1
+_MAX_SECONDS: Final = 100 * 365.25 * 86_400
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -56,7 +58,7 @@ def check(draft: NewStep) -> None:
     """Refuse what no database needs to be asked about."""
     problems = list(_problems(draft))
     if problems:
-        raise InvalidStep(f"the step {draft.action!r} cannot be created: {'; '.join(problems)}")
+        raise InvalidStep(f"the step {_shown(draft.action)} cannot be created: {'; '.join(problems)}")
 
 
 def due(draft: NewStep, now: datetime) -> datetime | None:
@@ -68,12 +70,23 @@ def due(draft: NewStep, now: datetime) -> datetime | None:
     return now + (draft.delay if isinstance(draft.delay, timedelta) else timedelta(seconds=draft.delay))
 
 
-def _problems(draft: NewStep):  # type: ignore[no-untyped-def]
+def encode_arguments(draft: NewStep) -> str:
+    """Its arguments as JSON: an object, for they become the keywords of the job."""
+    text = codec.encode(draft.arguments)
+    if not text.startswith("{"):
+        raise InvalidStep(
+            f"the step {draft.action!r} cannot be created: arguments are given by name, as a dict, "
+            f"not as {_shown(draft.arguments)}"
+        )
+    return text
+
+
+def _problems(draft: NewStep) -> Iterator[str]:
     for name in ("action", "label", "queue", "group", "key"):
         text = getattr(draft, name)
         if text is None and name != "action":
             continue
-        if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
+        if not _is_name(text):
             yield f"{name} must be 1 to {MAX_NAME} printable characters"
     if draft.type not in ("default", "resolve-exception"):
         yield f"type is {draft.type!r}, not 'default' or 'resolve-exception'"
@@ -87,15 +100,60 @@ def _problems(draft: NewStep):  # type: ignore[no-untyped-def]
         yield f"max_retries is {draft.max_retries!r}, not a whole number of at least 0"
     for name in ("timeout", "cooldown"):
         seconds = getattr(draft, name)
-        if not isinstance(seconds, int | float) or not 0 <= seconds < float("inf"):
-            yield f"{name} is {seconds!r}, not a number of seconds of at least 0"
+        if not isinstance(seconds, int | float) or not 0 <= seconds <= _MAX_SECONDS:
+            yield f"{name} is {_shown(seconds)}, not a number of seconds between 0 and a hundred years"
+    if draft.delay is not None or draft.dispatch_after is not None:
+        yield from _problems_of_time(draft)
+    if draft.relatable is not None and not _is_relatable(draft.relatable):
+        yield f"relatable is {_shown(draft.relatable)}, not a pair of a type and an id of at most {MAX_NAME} characters"
+    if draft.parent is not None and not _is_steplike(draft.parent):
+        yield f"parent is {_shown(draft.parent)}, not a step"
+    if draft.depends_on != () and not _is_collection_of_steps(draft.depends_on):
+        yield f"depends_on is {_shown(draft.depends_on)}, not a list of steps"
+    elif draft.type == "resolve-exception" and draft.depends_on:
+        yield "an exception handler has no DAG edges: it is promoted when its block fails"
+
+
+def _problems_of_time(draft: NewStep) -> Iterator[str]:
     if draft.delay is not None and draft.dispatch_after is not None:
         yield "delay and dispatch_after exclude each other"
-    if draft.dispatch_after is not None and draft.dispatch_after.tzinfo is None:
+    elif draft.delay is not None:
+        seconds: Any = draft.delay.total_seconds() if isinstance(draft.delay, timedelta) else draft.delay
+        if not isinstance(seconds, int | float) or not -_MAX_SECONDS <= seconds <= _MAX_SECONDS:
+            yield f"delay is {_shown(draft.delay)}, not a time of at most a hundred years"
+    elif not isinstance(draft.dispatch_after, datetime):
+        yield f"dispatch_after is {_shown(draft.dispatch_after)}, not a datetime"
+    elif draft.dispatch_after.tzinfo is None:
         yield "dispatch_after has no time zone: say datetime.now(UTC), not datetime.now()"
-    if draft.type == "resolve-exception" and draft.depends_on:
-        yield "an exception handler has no DAG edges: it is promoted when its block fails"
+    elif not 1000 < draft.dispatch_after.year < 9999:
+        yield f"dispatch_after is {draft.dispatch_after}, which no database can keep"
 
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME and value.isprintable()
+
+
+def _is_relatable(value: object) -> bool:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        return False
+    return _is_name(value[0]) and (_is_name(value[1]) or (_is_int(value[1]) and abs(value[1]) < 2**63))
+
+
+def _is_steplike(value: object) -> bool:
+    return isinstance(value, NewStep | Step | StepRef | str) or _is_int(value)
+
+
+def _is_collection_of_steps(value: object) -> bool:
+    """Not a generator, which could be read only once."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
+        return False
+    return all(map(_is_steplike, value))
+
+
+def _shown(value: object) -> str:
+    """A value as an error message can bear it."""
+    return codec.clean_text(ascii(value), 80)

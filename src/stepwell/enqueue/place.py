@@ -6,8 +6,9 @@ steps through the API and adopting rows that plain SQL wrote both come through h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -78,15 +79,24 @@ class Neighbours:
     joined_blocks: set[str] = field(default_factory=set)
 
 
-def place(tx: Transaction, placements: Sequence[Placement], queues: set[str], rotation: Sequence[str]) -> Neighbours:
-    """Fill in every placement, or refuse with the reason. Locks the existing steps that are involved."""
+def place(
+    tx: Transaction,
+    placements: Sequence[Placement],
+    queues: set[str],
+    rotation: Sequence[str],
+    known: Mapping[int, StepRef] = MappingProxyType({}),
+) -> Neighbours:
+    """Fill in every placement, or refuse with the reason. Locks the existing steps that are involved.
+
+    `known` are drafts of the same call, by their identity, that exist already: their key has found them.
+    """
     around = Neighbours()
     # Most steps of a big call name nobody and nothing: they need a group, a queue and no more thought.
     naming = [placement for placement in placements if _names_others(placement.draft)]
-    existing = _find_existing(tx, naming)
+    existing = _find_existing(tx, naming, known)
     of_draft = {id(placement.draft): placement for placement in placements} if naming else {}
     for placement in naming:
-        _tie(placement, existing, of_draft, around)
+        _tie(placement, existing, of_draft, known, around)
     _find_blocks(tx, naming, around)
     around.parents_first = _parents_first(placements) if naming else list(placements)
     _Homes(placements, naming).settle(tx, rotation)
@@ -94,6 +104,9 @@ def place(tx: Transaction, placements: Sequence[Placement], queues: set[str], ro
         _inherit(placement, queues)
     if any(placement.dependencies for placement in naming):
         refuse_cycles(tx, placements, around.joined_blocks | set(around.child_blocks.values()))
+    # Written last: a refusal leaves nothing behind in the caller's transaction.
+    for group in sorted({placement.draft.group for placement in naming if placement.draft.group is not None}):
+        tx.change("ensure_group", group=group)
     return around
 
 
@@ -108,33 +121,49 @@ def _names_others(draft: NewStep) -> bool:
     )
 
 
-def _find_existing(tx: Transaction, placements: Iterable[Placement]) -> dict[int | str, Row]:
+def _find_existing(
+    tx: Transaction, placements: Iterable[Placement], known: Mapping[int, StepRef]
+) -> dict[int | str, Row]:
     ids, uuids = set[int](), set[str]()
     for placement in placements:
         draft = placement.draft
         for step in (draft.parent, *draft.depends_on):
-            match step:
-                case Step() | StepRef():
-                    ids.add(step.id)
-                case int():
-                    ids.add(step)
-                case str():
-                    uuids.add(normal_uuid(step, "a step"))
+            match known.get(id(step), step):
+                case Step() | StepRef() as existing:
+                    ids.add(existing.id)
+                case int(number) if abs(number) < 2**63:
+                    ids.add(number)
+                case str(uuid):
+                    uuids.add(normal_uuid(uuid, "a step"))
     if not ids and not uuids:
         return {}
     found: dict[int | str, Row] = {}
     for row in tx.rows("lock_steps", ids=tx.array(sorted(ids)), uuids=tx.array(sorted(uuids))):
+        _refuse_unplaced(row)
         found[row["id"]] = found[row["uuid"]] = row
     return found
 
 
+def _refuse_unplaced(row: Row) -> None:
+    if row["group"] is None:
+        raise InvalidStep(
+            f"step {row['id']} was written by plain SQL and gets its place at the next tick; "
+            "nothing was written: tie others to it when that has happened"
+        )
+
+
 def _tie(
-    placement: Placement, existing: dict[int | str, Row], of_draft: dict[int, Placement], around: Neighbours
+    placement: Placement,
+    existing: dict[int | str, Row],
+    of_draft: dict[int, Placement],
+    known: Mapping[int, StepRef],
+    around: Neighbours,
 ) -> None:
     """Turn what the draft names into the placements and rows that it means."""
     draft = placement.draft
 
     def meant(step: StepLike, role: str) -> Placement | Row:
+        step = known.get(id(step), step)
         if isinstance(step, NewStep):
             if id(step) not in of_draft:
                 raise InvalidStep(f"{placement.name!r} names a new step as its {role} that is not part of this call")
@@ -171,6 +200,8 @@ def _find_blocks(tx: Transaction, placements: Sequence[Placement], around: Neigh
     announced = {p.child_block: p for p in placements if p.child_block}
     if len(announced) != sum(1 for p in placements if p.child_block):
         raise InvalidStep("two steps announce the same child_block; a block has one parent")
+    for block, placement in announced.items():
+        _refuse_taken(tx, block, placement, placement.id)
     parents: dict[str, Row | None] = {}
     elders: dict[str, Placement | Row] = {}
     for placement in placements:
@@ -181,6 +212,8 @@ def _find_blocks(tx: Transaction, placements: Sequence[Placement], around: Neigh
                 placement.parent = announced.get(named) or _parent_of(tx, named, parents, elders, around)
         if placement.parent is not None:
             _refuse_ended(placement)
+            if named is not None and isinstance(placement.parent, dict) and not placement.parent["child_block_uuid"]:
+                _refuse_taken(tx, named, placement, placement.parent["id"])
             placement.block = _child_block_of(placement.parent, named, placement, around)
         elif named is not None:
             placement.block = named
@@ -201,12 +234,23 @@ def _parent_of(
         tx.rows("lock_name", name=f"block {block}")
         seen[block] = None
         if (parent_id := tx.value("parent_of_block", block=block)) is not None:
-            (seen[block],) = tx.rows("lock_steps", ids=tx.array([parent_id]), uuids=tx.array([]))
+            (parent,) = tx.rows("lock_steps", ids=tx.array([parent_id]), uuids=tx.array([]))
+            _refuse_unplaced(parent)
+            seen[block] = parent
         elif (member_id := tx.value("member_of_block", block=block)) is not None:
             (elders[block],) = tx.rows("lock_steps", ids=tx.array([member_id]), uuids=tx.array([]))
             around.joined_root_blocks.add(block)
             around.joined_blocks.add(block)
     return seen[block]
+
+
+def _refuse_taken(tx: Transaction, block: str, placement: Placement, parent_id: int) -> None:
+    """A block that has a parent, or steps without one, cannot become somebody's child block."""
+    tx.rows("lock_name", name=f"block {block}")
+    if (taken_by := tx.value("occupant_of_block", block=block, parent=parent_id)) is not None:
+        raise InvalidStep(
+            f"{placement.name!r} makes {block} a child_block, but step {taken_by} already has it; nothing was written"
+        )
 
 
 def _refuse_ended(placement: Placement) -> None:
@@ -267,12 +311,14 @@ class _Homes:
                 if isinstance(other, Placement):
                     self._unite(placement, other)
             if placement.draft.workflow is not None:
-                self._unite(placement, of_workflow.setdefault(placement.draft.workflow, placement))
+                workflow = normal_uuid(placement.draft.workflow, "workflow")
+                self._unite(placement, of_workflow.setdefault(workflow, placement))
 
     def _find(self, placement: Placement) -> Placement:
         while (leader := self._leader.setdefault(id(placement), placement)) is not placement:
-            # Everyone on the way is led a step closer, so that no way stays long.
-            self._leader[id(placement)] = placement = self._leader[id(leader)]
+            # Led one step further up, so that no way stays long.
+            self._leader[id(placement)] = self._leader[id(leader)]
+            placement = leader
         return placement
 
     def _unite(self, one: Placement, other: Placement) -> None:
@@ -284,17 +330,14 @@ class _Homes:
         for placement in self._placements:
             home = self._find(placement) if id(placement) in self._leader else placement
             families.setdefault(id(home), []).append(placement)
-        homeless, groups = [], set[str]()
+        homeless = []
         for leader, family in families.items():
             if leader in self._leader:
                 workflow, group = _home_of(tx, family)
                 for placement in family:
                     placement.workflow, placement.group = workflow, group
-                groups.add(group)
             if not family[0].group:
                 homeless.append(family)
-        for group in sorted(groups - {""}):
-            tx.change("ensure_group", group=group)
         for family, group in zip(homeless, _next_groups(tx, len(homeless), rotation), strict=True):
             for placement in family:
                 placement.group = group

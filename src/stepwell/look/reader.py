@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from stepwell import codec
 from stepwell.look.filters import COLUMNS, select_steps
@@ -37,7 +38,8 @@ class Reader:
         if isinstance(key, int):
             row = self._database.read(lambda tx: tx.row("step_by_id", id=key)) if abs(key) < 2**63 else None
         else:
-            row = self._database.read(lambda tx: tx.row("step_by_uuid", uuid=key)) if _is_uuid(key) else None
+            uuid = _canonical_uuid(key)
+            row = None if uuid is None else self._database.read(lambda tx: tx.row("step_by_uuid", uuid=uuid))
         if row is None:
             raise StepNotFound(f"there is no step {key}")
         return Step.from_row(row)
@@ -105,5 +107,8 @@ def _grow(top: Step, below: dict[int, list[Step]]) -> TreeNode:
     return root
 
 
-def _is_uuid(text: object) -> bool:
-    return isinstance(text, str) and len(text) == 36 and all(c in "0123456789abcdefABCDEF-" for c in text)
+def _canonical_uuid(text: object) -> str | None:
+    try:
+        return str(UUID(str(text)))
+    except ValueError:
+        return None

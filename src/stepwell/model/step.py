@@ -84,8 +84,8 @@ class Step:
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         values = {name: row[name] for name in _STEP_FIELDS}
         values["state"] = State(row["state"])
-        values["arguments"] = codec.decode(row["arguments"])
-        values["response"] = codec.decode(row["response"])
+        values["arguments"] = codec.readable(row["arguments"])
+        values["response"] = codec.readable(row["response"])
         for name in ("is_throttled", "was_throttled", "has_children"):
             values[name] = bool(row[name])  # SQLite stores them as 0 and 1
         return cls(**values)

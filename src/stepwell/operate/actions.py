@@ -6,7 +6,7 @@ the ancestors that failed only through their children.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from stepwell import codec
@@ -38,6 +38,7 @@ class Actions:
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
+            tx.rows("hold_group_of", id=step_id)
             before = _lock(tx, step_id)
             if tx.row("skip_by_hand", id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
                 raise _already(tx, step_id, "skipped")
@@ -51,6 +52,7 @@ class Actions:
         text = codec.encode(response, "response")
 
         def work(tx: Transaction) -> None:
+            tx.rows("hold_group_of", id=step_id)
             before = _lock(tx, step_id)
             done = tx.row("complete_by_hand", id=step_id, actor=actor, reason=reason_of(why), response=text, now=now)
             if done is None:
@@ -70,16 +72,17 @@ class Actions:
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> list[int]:
+            tx.rows("hold_group_of", id=step_id)
             target = _lock(tx, step_id)
             _refuse_unretriable(target)
             ancestors = _revivable_ancestors(tx, target)
-            revived = _closure(tx, [step_id], below=True)
-            revived |= _closure(tx, [row["id"] for row in ancestors], below=False)
+            revived = _all_that_come_back(tx, {step_id}, {row["id"] for row in ancestors})
             rows = tx.rows("lock_for_revival", ids=tx.array(sorted(revived)))
             _refuse_held(rows)
             _refuse_futile(tx, target, rows)
             tx.change("revive", ids=tx.array(sorted(revived - {step_id})), actor=actor, reason=REVIVED, now=now)
             tx.change("revive", ids=tx.array([step_id]), actor=actor, reason=reason_of(why), now=now)
+            tx.change("close_gates_of_dependents", ids=tx.array(sorted(revived)))
             for row in rows:
                 if row["type"] == "resolve-exception" and row["id"] != step_id and row["attempts"] == 0:
                     tx.change("put_to_sleep_again", id=row["id"], actor=actor, now=now)
@@ -92,6 +95,7 @@ class Actions:
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
+            tx.rows("hold_group_of_workflow", workflow=workflow)
             tx.change("pause_workflow", workflow=workflow, actor=actor, reason=why, now=now)
             tx.change("withdraw_workflow", workflow=workflow)
 
@@ -157,20 +161,42 @@ def _revivable_ancestors(tx: Transaction, target: Row) -> list[Row]:
     return found
 
 
-def _closure(tx: Transaction, start: Iterable[int], *, below: bool) -> set[int]:
-    """These steps and all that comes back with them, transitively."""
-    seen = set(start)
-    frontier = sorted(seen)
-    descend = below
-    while frontier:
-        ids = tx.array(frontier)
-        found = {row["id"] for row in tx.rows("revivable_behind", ids=ids)}
-        if descend:
-            found |= {row["id"] for row in tx.rows("revivable_below", ids=ids)}
-        descend = True  # whatever an ancestor's revival brings back comes with all that is below it
-        frontier = sorted(found - seen)
-        seen |= found
-    return seen
+def _all_that_come_back(tx: Transaction, whole: set[int], raised: set[int]) -> set[int]:
+    """All that comes back, transitively, with steps that do: with `whole` ones also what is below them.
+
+    What stands behind may be below other ancestors. If these failed only through their children they are raised, too;
+    if one ended otherwise, the step stays where it is: nothing can run below an ended parent.
+    """
+    waiting: dict[int | None, set[int]] = {}  # what stands behind, by its parents
+    new = whole | raised
+    while new:
+        for row in tx.rows("revivable_behind", ids=tx.array(sorted(new))):
+            waiting.setdefault(row["parent_step_id"], set()).add(row["id"])
+        below = tx.rows("revivable_below", ids=tx.array(sorted(new & whole)))
+        found, lifted = {row["id"] for row in below}, set[int]()
+        for parent_id in list(waiting):
+            chain = _chain_to_raise(tx, parent_id, whole | raised | found)
+            if chain is not None:
+                lifted |= chain
+                found |= waiting.pop(parent_id)
+        new = (found | lifted) - whole - (raised - found)
+        whole |= found
+        raised |= lifted
+    return whole | raised
+
+
+def _chain_to_raise(tx: Transaction, step_id: int | None, raised: set[int]) -> set[int] | None:
+    """The steps from here up that failed only through their children; None if one ended otherwise."""
+    chain: set[int] = set()
+    while step_id is not None and step_id not in raised:
+        row = _lock(tx, step_id)
+        if State(row["state"]) in UNFINISHED:
+            break
+        if State(row["state"]) is not State.FAILED or row["reason"] != CHILDREN_FAILED:
+            return None
+        chain.add(step_id)
+        step_id = row["parent_step_id"]
+    return chain
 
 
 def _refuse_held(rows: list[Row]) -> None:
@@ -188,7 +214,7 @@ def _refuse_futile(tx: Transaction, target: Row, rows: list[Row]) -> None:
         return
     revived = {row["id"] for row in rows}
     children = tx.rows("steps_of_block", block=target["child_block_uuid"])
-    stuck = [c for c in children if c["type"] == "default" and State(c["state"]) in (*_RETRIABLE, State.NOT_RUNNABLE)]
+    stuck = [child for child in children if _keeps_parent_from_completing(child)]
     if stuck and not any(child["id"] in revived for child in stuck):
         raise ActionRefused(
             f"{_name(target)} would fail again at once: {', '.join(_name(child) for child in stuck[:5])} "
@@ -196,15 +222,29 @@ def _refuse_futile(tx: Transaction, target: Row, rows: list[Row]) -> None:
         )
 
 
-def _revive_after_conclusion(tx: Transaction, before: Row, actor: str, now: Any) -> None:
-    """A failure was resolved by hand: what stood behind it may run, unless an ancestor ended for another reason."""
+def _revive_after_conclusion(tx: Transaction, before: Row, actor: str, now: datetime) -> None:
+    """A failure was resolved by hand: what stood behind it may run, and a parent that failed through it goes on.
+
+    Not below an ancestor that ended for another reason; and a parent that other children keep from completing stays as
+    it is, unless something below it comes back.
+    """
     if State(before["state"]) not in (*_RETRIABLE, State.NOT_RUNNABLE):
         return
-    try:
-        ancestors = _revivable_ancestors(tx, before)
-    except ActionRefused:
-        return
-    behind = _closure(tx, [before["id"], *(row["id"] for row in ancestors)], below=False) - {before["id"]}
-    rows = tx.rows("lock_for_revival", ids=tx.array(sorted(behind)))
+    revived = _all_that_come_back(tx, set(), {before["id"]})
+    parent_id = before["parent_step_id"]
+    if parent_id is not None and not _siblings_keep_parent_from_completing(tx, parent_id):
+        revived |= _all_that_come_back(tx, set(), _chain_to_raise(tx, parent_id, revived) or set())
+    revived.discard(before["id"])
+    rows = tx.rows("lock_for_revival", ids=tx.array(sorted(revived)))
     _refuse_held(rows)
-    tx.change("revive", ids=tx.array(sorted(behind)), actor=actor, reason=REVIVED, now=now)
+    tx.change("revive", ids=tx.array(sorted(revived)), actor=actor, reason=REVIVED, now=now)
+    tx.change("close_gates_of_dependents", ids=tx.array(sorted(revived)))
+
+
+def _siblings_keep_parent_from_completing(tx: Transaction, parent_id: int) -> bool:
+    children = tx.rows("steps_of_block", block=_lock(tx, parent_id)["child_block_uuid"])
+    return any(_keeps_parent_from_completing(child) for child in children)
+
+
+def _keeps_parent_from_completing(child: Row) -> bool:
+    return child["type"] == "default" and State(child["state"]) in (*_RETRIABLE, State.NOT_RUNNABLE)

@@ -16,7 +16,7 @@ from stepwell.model.step import Step
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.outcomes import Outcome
 from stepwell.run.worker_row import WorkerRow
-from stepwell.store import Database
+from stepwell.store import Database, Row, Transaction
 
 LEASE_SECONDS: Final = 60.0
 HEARTBEAT_SECONDS: Final = 10.0
@@ -57,9 +57,10 @@ class InlineRunner:
 
     def claim(self, limit: int) -> list[Claim]:
         """Dispatched to Running, under a new token."""
-        now = self._database.now()
-        rows = self._database.transact(
-            lambda tx: tx.rows(
+
+        def work(tx: Transaction) -> list[Row]:
+            now = self._database.now()  # not before the transaction: it may have waited for the one that dispatched
+            return tx.rows(
                 "claim",
                 worker=self.worker.id,
                 actor=f"worker:{self.worker.id}",
@@ -68,7 +69,8 @@ class InlineRunner:
                 now=now,
                 deadline=now + timedelta(seconds=LEASE_SECONDS),
             )
-        )
+
+        rows = self._database.transact(work)
         rows.sort(key=lambda row: (row["priority"] != "high", row["id"]))
         return [Claim(row["id"], row["lease_token"], self.worker.id, row) for row in rows]
 
@@ -89,4 +91,3 @@ class InlineRunner:
 
     def close(self) -> None:
         self.worker.sign_off()
-

@@ -68,13 +68,16 @@ def _inspect(session: MigrationSession, known: list[Migration]) -> int:
     """How many of the known migrations the database has, having checked that they are the same ones."""
     tables = session.tables()
     if _LEDGER not in tables:
-        if "steps" in tables:
+        created = [table for migration in known for table in _CREATED.findall(migration.script)]
+        if taken := next((table for table in created if table in tables), None):
             raise SchemaError(
-                f"there is a table `steps` but no `{_LEDGER}`: it is not Stepwell's, or the schema is damaged; "
+                f"there is a table `{taken}` but no `{_LEDGER}`: it is not Stepwell's, or the schema is damaged; "
                 "nothing was changed: use another database or schema, or restore a backup"
             )
         return 0
     recorded = session.tx.rows("applied_migrations")
+    if not recorded:
+        raise SchemaError(f"`{_LEDGER}` is empty: the schema is damaged; nothing was changed: restore a backup")
     if len(recorded) > len(known):
         raise SchemaError(
             f"the database's schema has version {recorded[-1]['version']}, this program knows only {len(known)}; "

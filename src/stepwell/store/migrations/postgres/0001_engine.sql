@@ -202,6 +202,7 @@ CREATE TABLE steps_unconcluded (
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX steps_unconcluded_in_order ON steps_unconcluded (block_uuid, type, "index");
 CREATE INDEX steps_unconcluded_unfinished ON steps_unconcluded (block_uuid) WHERE NOT ended;
+CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "index") WHERE ended;
 
 -- Steps whose change may decide something for others: written with the change, read by the next tick.
 CREATE TABLE steps_marks (
@@ -239,12 +240,21 @@ CREATE TRIGGER steps_note_change BEFORE UPDATE ON steps FOR EACH ROW
           AND (OLD.state <> NEW.state OR NEW.changed_from IS NOT NULL))
     EXECUTE FUNCTION steps_note_change();
 
+-- Two machines never agree to the microsecond; a step's own history still does not go back in time.
+CREATE FUNCTION steps_keep_time() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.updated_at := OLD.updated_at;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER steps_keep_time BEFORE UPDATE ON steps FOR EACH ROW
+    WHEN (NEW.updated_at < OLD.updated_at) EXECUTE FUNCTION steps_keep_time();
+
 CREATE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     WITH changed AS MATERIALIZED (
         SELECT n.id, n."group", n.queue, n.action, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
                n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.followed, n.has_children,
-               n.parent_step_id, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
+               n.parent_step_id, n.placed, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
                n.own_code_done_at, l.mover = 'anyone' OR l.mover = 'operator' AND n.actor LIKE 'operator:%' AS legal
         FROM new_rows n
         LEFT JOIN steps_legal_transitions l ON l.from_state = n.changed_from AND l.to_state = n.state
@@ -259,9 +269,10 @@ BEGIN
           AND (c.state = 'Dispatched' OR c.state = 'Running' AND c.changed_from = 'Dispatched' AND c.lease_worker IS NOT NULL)
     ), joined_agenda AS (
         INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
-        SELECT id, 'unchecked', "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
+        SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", queue, action,
+               CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
         FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
-        ON CONFLICT (step_id) DO UPDATE SET stage = 'unchecked', due_at = excluded.due_at
+        ON CONFLICT (step_id) DO UPDATE SET stage = excluded.stage, due_at = excluded.due_at
     ), concluded AS (
         DELETE FROM steps_unconcluded u USING changed c
         WHERE u.step_id = c.id AND c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
@@ -275,7 +286,8 @@ BEGIN
         INSERT INTO steps_marks ("group", step_id)
         SELECT "group", id FROM changed
         WHERE "group" IS NOT NULL
-          AND (followed OR (parent_step_id IS NOT NULL OR has_children)
+          -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
+          AND (followed OR has_children OR parent_step_id IS NOT NULL
                AND coalesce(reason, '') NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
           AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL)
     )

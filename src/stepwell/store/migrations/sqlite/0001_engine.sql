@@ -44,7 +44,8 @@ CREATE TABLE steps (
     max_retries       integer NOT NULL DEFAULT 3,
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
-    dispatch_after    text,
+    dispatch_after    text CHECK (datetime(dispatch_after) IS NOT NULL AND dispatch_after GLOB '????-??-?? ??:??:??*'
+                          AND substr(dispatch_after, 12) NOT GLOB '*[^0-9:.]*' OR dispatch_after IS NULL),
     is_throttled      integer NOT NULL DEFAULT 0,
     was_throttled     integer NOT NULL DEFAULT 0,
     timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0),
@@ -200,6 +201,7 @@ CREATE TABLE steps_unconcluded (
 );
 CREATE INDEX steps_unconcluded_in_order ON steps_unconcluded (block_uuid, type, "index");
 CREATE INDEX steps_unconcluded_unfinished ON steps_unconcluded (block_uuid) WHERE NOT ended;
+CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "index") WHERE ended;
 
 -- Steps whose change may decide something for others: written with the change, read by the next tick.
 CREATE TABLE steps_marks (
@@ -213,9 +215,65 @@ CREATE TRIGGER steps_refuse_transition BEFORE UPDATE OF state ON steps
 WHEN OLD.state <> NEW.state AND NOT EXISTS (
     SELECT 1 FROM steps_legal_transitions l
     WHERE l.from_state = OLD.state AND l.to_state = NEW.state
-      AND (l.mover = 'anyone' OR l.mover = 'operator' AND NEW.actor LIKE 'operator:%'))
+      AND (l.mover = 'anyone' OR l.mover = 'operator' AND substr(NEW.actor, 1, 9) = 'operator:'))
 BEGIN
-    SELECT RAISE(ABORT, 'illegal transition');
+    -- Before version 3.47 RAISE takes only a literal, so the pairs are spelled out.
+    SELECT CASE OLD.state || ' to ' || NEW.state
+        WHEN 'Pending to Running' THEN RAISE(ABORT, 'illegal transition: Pending to Running')
+        WHEN 'Pending to Completed' THEN RAISE(ABORT, 'illegal transition: Pending to Completed')
+        WHEN 'Pending to Stopped' THEN RAISE(ABORT, 'illegal transition: Pending to Stopped')
+        WHEN 'Dispatched to Completed' THEN RAISE(ABORT, 'illegal transition: Dispatched to Completed')
+        WHEN 'Dispatched to Stopped' THEN RAISE(ABORT, 'illegal transition: Dispatched to Stopped')
+        WHEN 'Dispatched to NotRunnable' THEN RAISE(ABORT, 'illegal transition: Dispatched to NotRunnable')
+        WHEN 'Running to Dispatched' THEN RAISE(ABORT, 'illegal transition: Running to Dispatched')
+        WHEN 'Running to NotRunnable' THEN RAISE(ABORT, 'illegal transition: Running to NotRunnable')
+        WHEN 'Completed to Pending' THEN RAISE(ABORT, 'illegal transition: Completed to Pending')
+        WHEN 'Completed to Dispatched' THEN RAISE(ABORT, 'illegal transition: Completed to Dispatched')
+        WHEN 'Completed to Running' THEN RAISE(ABORT, 'illegal transition: Completed to Running')
+        WHEN 'Completed to Skipped' THEN RAISE(ABORT, 'illegal transition: Completed to Skipped')
+        WHEN 'Completed to Failed' THEN RAISE(ABORT, 'illegal transition: Completed to Failed')
+        WHEN 'Completed to Stopped' THEN RAISE(ABORT, 'illegal transition: Completed to Stopped')
+        WHEN 'Completed to Cancelled' THEN RAISE(ABORT, 'illegal transition: Completed to Cancelled')
+        WHEN 'Completed to NotRunnable' THEN RAISE(ABORT, 'illegal transition: Completed to NotRunnable')
+        WHEN 'Skipped to Pending' THEN RAISE(ABORT, 'illegal transition: Skipped to Pending')
+        WHEN 'Skipped to Dispatched' THEN RAISE(ABORT, 'illegal transition: Skipped to Dispatched')
+        WHEN 'Skipped to Running' THEN RAISE(ABORT, 'illegal transition: Skipped to Running')
+        WHEN 'Skipped to Completed' THEN RAISE(ABORT, 'illegal transition: Skipped to Completed')
+        WHEN 'Skipped to Failed' THEN RAISE(ABORT, 'illegal transition: Skipped to Failed')
+        WHEN 'Skipped to Stopped' THEN RAISE(ABORT, 'illegal transition: Skipped to Stopped')
+        WHEN 'Skipped to Cancelled' THEN RAISE(ABORT, 'illegal transition: Skipped to Cancelled')
+        WHEN 'Skipped to NotRunnable' THEN RAISE(ABORT, 'illegal transition: Skipped to NotRunnable')
+        WHEN 'Failed to Pending' THEN RAISE(ABORT, 'illegal transition: Failed to Pending')
+        WHEN 'Failed to Dispatched' THEN RAISE(ABORT, 'illegal transition: Failed to Dispatched')
+        WHEN 'Failed to Running' THEN RAISE(ABORT, 'illegal transition: Failed to Running')
+        WHEN 'Failed to Completed' THEN RAISE(ABORT, 'illegal transition: Failed to Completed')
+        WHEN 'Failed to Skipped' THEN RAISE(ABORT, 'illegal transition: Failed to Skipped')
+        WHEN 'Failed to Stopped' THEN RAISE(ABORT, 'illegal transition: Failed to Stopped')
+        WHEN 'Failed to Cancelled' THEN RAISE(ABORT, 'illegal transition: Failed to Cancelled')
+        WHEN 'Failed to NotRunnable' THEN RAISE(ABORT, 'illegal transition: Failed to NotRunnable')
+        WHEN 'Stopped to Pending' THEN RAISE(ABORT, 'illegal transition: Stopped to Pending')
+        WHEN 'Stopped to Dispatched' THEN RAISE(ABORT, 'illegal transition: Stopped to Dispatched')
+        WHEN 'Stopped to Running' THEN RAISE(ABORT, 'illegal transition: Stopped to Running')
+        WHEN 'Stopped to Completed' THEN RAISE(ABORT, 'illegal transition: Stopped to Completed')
+        WHEN 'Stopped to Skipped' THEN RAISE(ABORT, 'illegal transition: Stopped to Skipped')
+        WHEN 'Stopped to Failed' THEN RAISE(ABORT, 'illegal transition: Stopped to Failed')
+        WHEN 'Stopped to Cancelled' THEN RAISE(ABORT, 'illegal transition: Stopped to Cancelled')
+        WHEN 'Stopped to NotRunnable' THEN RAISE(ABORT, 'illegal transition: Stopped to NotRunnable')
+        WHEN 'Cancelled to Pending' THEN RAISE(ABORT, 'illegal transition: Cancelled to Pending')
+        WHEN 'Cancelled to Dispatched' THEN RAISE(ABORT, 'illegal transition: Cancelled to Dispatched')
+        WHEN 'Cancelled to Running' THEN RAISE(ABORT, 'illegal transition: Cancelled to Running')
+        WHEN 'Cancelled to Completed' THEN RAISE(ABORT, 'illegal transition: Cancelled to Completed')
+        WHEN 'Cancelled to Skipped' THEN RAISE(ABORT, 'illegal transition: Cancelled to Skipped')
+        WHEN 'Cancelled to Failed' THEN RAISE(ABORT, 'illegal transition: Cancelled to Failed')
+        WHEN 'Cancelled to Stopped' THEN RAISE(ABORT, 'illegal transition: Cancelled to Stopped')
+        WHEN 'Cancelled to NotRunnable' THEN RAISE(ABORT, 'illegal transition: Cancelled to NotRunnable')
+        WHEN 'NotRunnable to Dispatched' THEN RAISE(ABORT, 'illegal transition: NotRunnable to Dispatched')
+        WHEN 'NotRunnable to Running' THEN RAISE(ABORT, 'illegal transition: NotRunnable to Running')
+        WHEN 'NotRunnable to Completed' THEN RAISE(ABORT, 'illegal transition: NotRunnable to Completed')
+        WHEN 'NotRunnable to Failed' THEN RAISE(ABORT, 'illegal transition: NotRunnable to Failed')
+        WHEN 'NotRunnable to Stopped' THEN RAISE(ABORT, 'illegal transition: NotRunnable to Stopped')
+        ELSE RAISE(ABORT, 'illegal transition')
+    END;
 END;
 
 CREATE TRIGGER steps_created AFTER INSERT ON steps
@@ -227,14 +285,24 @@ END;
 CREATE TRIGGER steps_created_by_sql AFTER INSERT ON steps WHEN NOT NEW.placed
 BEGIN
     INSERT INTO steps_agenda (step_id, stage, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
+    -- What PostgreSQL's type does: there is one way to write a UUID.
+    UPDATE steps SET uuid = lower(uuid), workflow_id = lower(workflow_id), block_uuid = lower(block_uuid),
+        child_block_uuid = lower(child_block_uuid)
+    WHERE id = NEW.id;
 END;
 
 CREATE TRIGGER steps_changed AFTER UPDATE OF state ON steps WHEN OLD.state <> NEW.state
 BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
-    VALUES (NEW.id, OLD.state, NEW.state, NEW.reason, NEW.actor, NEW.updated_at, NEW.attempts,
+    VALUES (NEW.id, OLD.state, NEW.state, NEW.reason, NEW.actor, max(NEW.updated_at, OLD.updated_at), NEW.attempts,
             CASE WHEN NEW.state IN ('Failed', 'Stopped') OR OLD.state = 'Running' AND NEW.state = 'Pending'
                  THEN NEW.last_error END);
+END;
+
+-- Two processes never agree to the microsecond; a step's own history still does not go back in time.
+CREATE TRIGGER steps_keep_time AFTER UPDATE OF updated_at ON steps WHEN NEW.updated_at < OLD.updated_at
+BEGIN
+    UPDATE steps SET updated_at = OLD.updated_at WHERE id = NEW.id;
 END;
 
 CREATE TRIGGER steps_left_agenda AFTER UPDATE OF state, lease_worker ON steps
@@ -255,7 +323,7 @@ CREATE TRIGGER steps_joined_agenda AFTER UPDATE OF state ON steps
 WHEN OLD.state <> 'Pending' AND NEW.state = 'Pending'
 BEGIN
     INSERT OR REPLACE INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
-    VALUES (NEW.id, 'unchecked', NEW."group", NEW.queue, NEW.action,
+    VALUES (NEW.id, CASE WHEN NEW.placed THEN 'unchecked' ELSE 'new' END, NEW."group", NEW.queue, NEW.action,
             CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, NEW.dispatch_after);
 END;
 
@@ -273,7 +341,8 @@ BEGIN
     INSERT INTO steps_marks ("group", step_id)
     SELECT NEW."group", NEW.id
     WHERE NEW."group" IS NOT NULL
-      AND (NEW.followed OR coalesce(NEW.reason, '')
+      -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
+      AND (NEW.followed OR NEW.has_children OR coalesce(NEW.reason, '')
            NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
       AND (NEW.state NOT IN ('Pending', 'Dispatched', 'Running')
            OR NEW.state = 'Running' AND NEW.own_code_done_at IS NOT NULL);

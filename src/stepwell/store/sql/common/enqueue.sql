@@ -25,7 +25,15 @@ SELECT "group" FROM (SELECT "group" FROM steps WHERE workflow_id = :workflow AND
 SELECT id FROM steps WHERE child_block_uuid = :block;
 
 -- name: member_of_block(block)
-SELECT id FROM steps WHERE block_uuid = :block ORDER BY id LIMIT 1;
+-- In the order of the index: by id alone, PostgreSQL would walk along all steps.
+SELECT id FROM steps WHERE block_uuid = :block AND placed ORDER BY type, "index", id LIMIT 1;
+
+-- name: occupant_of_block(block, parent)
+-- Whoever speaks against a block becoming the child block of this parent.
+SELECT id FROM steps WHERE child_block_uuid = :block AND id <> :parent
+UNION ALL
+SELECT id FROM steps WHERE block_uuid = :block AND placed AND (parent_step_id IS NULL OR parent_step_id <> :parent)
+LIMIT 1;
 
 -- name: workflow_graph(workflow)
 -- What may still wait for something, for the search for cycles.
@@ -43,13 +51,13 @@ UPDATE steps SET child_block_uuid = :child_block, has_children = true, changed_f
 -- name: follow_block(block)!
 -- A root block that others now share.
 UPDATE steps SET followed = true, changed_from = NULL
-WHERE block_uuid = :block AND parent_step_id IS NULL AND NOT followed;
+WHERE block_uuid = :block AND placed AND parent_step_id IS NULL AND NOT followed;
 
 -- name: enrol_block(block)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
 FROM steps
-WHERE block_uuid = :block AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
+WHERE block_uuid = :block AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT DO NOTHING;
 
 -- name: close_gates_behind(block, type, index)!
@@ -59,11 +67,17 @@ WHERE stage IN ('open', 'delayed', 'unchecked')
   AND step_id IN (SELECT step_id FROM steps_unconcluded
                   WHERE block_uuid = :block AND type = :type AND "index" > :index);
 
--- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority)!
+-- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, shares_block)!
 UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
     "index" = :index, "group" = :group, queue = :queue, priority = :priority,
-    followed = (followed OR CAST(:block_uuid AS text) <> CAST(uuid AS text)), changed_from = NULL
+    followed = (followed OR :shares_block), changed_from = NULL
 WHERE id = :id AND NOT placed;
+
+-- name: new_parent(parent, block)
+-- The parent that a row names, if it is new itself.
+SELECT id FROM steps WHERE id = :parent AND NOT placed
+UNION ALL
+SELECT id FROM steps WHERE child_block_uuid = :block AND NOT placed;
 
 -- name: leave_new(id)!
 DELETE FROM steps_agenda WHERE step_id = :id AND stage = 'new';

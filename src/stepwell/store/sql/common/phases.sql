@@ -1,5 +1,6 @@
 -- The state phases of a tick (SPEC 3): one guarded, set-based statement each. They look only at the neighbours of
 -- marked steps; whatever they change leaves marks of its own, so nothing is decided on stale facts.
+-- (CROSS JOIN, where it stands, keeps SQLite to that order: with statistics it would begin with the largest table.)
 
 -- name: skip_children(group, actor, now)!
 -- The walk goes through every parent below, concluded or not; what it changes are the members of their blocks.
@@ -15,7 +16,7 @@ WITH RECURSIVE blocks (child_block_uuid) AS (
 )
 UPDATE steps SET state = 'Skipped', reason = 'parent_skipped', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state
-WHERE id IN (SELECT u.step_id FROM blocks b JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid)
+WHERE id IN (SELECT u.step_id FROM blocks b CROSS JOIN steps_unconcluded u WHERE u.block_uuid = b.child_block_uuid)
   AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 
 -- name: cancel_children(group, actor, now)!
@@ -31,7 +32,7 @@ WITH RECURSIVE blocks (child_block_uuid) AS (
 )
 UPDATE steps SET state = 'Cancelled', reason = 'parent_cancelled', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state
-WHERE id IN (SELECT u.step_id FROM blocks b JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid)
+WHERE id IN (SELECT u.step_id FROM blocks b CROSS JOIN steps_unconcluded u WHERE u.block_uuid = b.child_block_uuid)
   AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 
 -- name: promote_handlers(group, actor, now)!
@@ -80,11 +81,13 @@ UPDATE steps SET state = 'NotRunnable', reason = 'predecessor_failed', actor = :
     updated_at = :now, changed_from = state
 WHERE state = 'Pending' AND id IN (
     SELECT u.step_id
-    FROM steps_marks m
-    JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
-                AND f.lease_worker IS NULL
-    JOIN steps_unconcluded u ON u.block_uuid = f.block_uuid AND u.type = f.type AND u."index" > f."index"
-    WHERE m."group" = :group
+    FROM (SELECT f.block_uuid, f.type, min(f."index") AS first
+          FROM steps_marks m
+          JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                      AND f.lease_worker IS NULL
+          WHERE m."group" = :group
+          GROUP BY f.block_uuid, f.type) AS bad
+    JOIN steps_unconcluded u ON u.block_uuid = bad.block_uuid AND u.type = bad.type AND u."index" > bad.first
     UNION
     SELECT m.step_id FROM steps_marks m JOIN step_readiness r ON r.step_id = m.step_id
     WHERE m."group" = :group AND r.hopeless
@@ -137,16 +140,6 @@ UPDATE steps SET state = 'NotRunnable', reason = 'parent_not_runnable', actor = 
     updated_at = :now, changed_from = state
 WHERE id IN (SELECT id FROM below) AND state = 'Pending';
 
--- name: complete_parents(group, actor, now)!
-UPDATE steps SET state = 'Completed', reason = 'children_concluded', actor = :actor, completed_at = :now,
-    updated_at = :now, changed_from = state
-WHERE state = 'Running' AND own_code_done_at IS NOT NULL
-  AND id IN (
-    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
-    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
-  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
-  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
-
 -- name: fail_exhausted(group, actor, now)!
 UPDATE steps SET state = 'Failed', reason = 'max_retries_reached',
     error_message = coalesce(error_message, 'MaxRetriesReached: it was retried more often than max_retries allows'),
@@ -173,11 +166,14 @@ FROM (
     WHERE m."group" = :group
     UNION
     SELECT u.step_id
-    FROM steps_marks m
-    JOIN steps d ON d.id = m.step_id AND d.state IN ('Completed', 'Skipped')
-    JOIN steps_unconcluded u ON u.block_uuid = d.block_uuid AND u.type = d.type AND u."index" = (
-        SELECT min(x."index") FROM steps_unconcluded x WHERE x.block_uuid = d.block_uuid AND x.type = d.type)
-    WHERE m."group" = :group AND u."index" > d."index"
+    FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
+                 (SELECT min(x."index") FROM steps_unconcluded x
+                  WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
+          FROM steps_marks m JOIN steps d ON d.id = m.step_id AND d.state IN ('Completed', 'Skipped')
+          WHERE m."group" = :group
+          GROUP BY d.block_uuid, d.type) AS front
+    JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
+    WHERE front.level > front.done
     UNION
     SELECT e.step_id FROM steps_marks m JOIN step_dependencies e ON e.depends_on_id = m.step_id
     WHERE m."group" = :group
@@ -197,11 +193,11 @@ WHERE stage = 'unchecked' AND "group" = :group
               AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs);
 
 -- name: close_unchecked(group)!
--- It waits behind others: their end will bring it back.
+-- It waits behind others: their end will bring it back. What waits in vain stays for phase 6 of the next tick.
 DELETE FROM steps_agenda
 WHERE stage = 'unchecked' AND "group" = :group
   AND NOT EXISTS (SELECT 1 FROM step_readiness r WHERE r.step_id = steps_agenda.step_id
-                  AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs);
+                  AND (r.hopeless OR r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs));
 
 -- name: open_due(group, now)!
 UPDATE steps_agenda SET stage = 'open' WHERE stage = 'delayed' AND "group" = :group AND due_at <= :now;

@@ -46,9 +46,10 @@ SELECT value, changed_by, reason, changed_at FROM settings WHERE name = 'can_dis
 -- name: marks_of_group(group)
 SELECT m.id, s.state FROM steps_marks m JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
 
--- name: unfinished_business(group)
+-- name: unfinished_business(group, now)
 SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = :group) AS unchecked,
-       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = :group) AS exhausted;
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = :group) AS exhausted,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due;
 
 -- name: end_tick(tick, now, progress, dispatched, duration_ms, error)!
 UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_dispatched = :dispatched,

@@ -23,6 +23,10 @@ SELECT pg_advisory_xact_lock(hashtextextended(CAST(:name AS text), 0)) IS NULL A
 SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' ORDER BY a.step_id LIMIT :limit
 FOR UPDATE OF a SKIP LOCKED;
 
+-- name: new_step(id)
+SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' AND a.step_id = :id
+FOR UPDATE OF a SKIP LOCKED;
+
 -- name: enrol_in_blocks(ids)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
@@ -44,8 +48,12 @@ WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'Pending' AND placed
 
 -- name: enrol_on_marks(ids)!
 -- The others are looked at by the next tick, unless their parent's own code has yet to be done: its end will see to them.
+-- (Not to those that stand behind something that ended badly before: nothing announces that again.)
 INSERT INTO steps_marks ("group", step_id)
 SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
 WHERE s.id = ANY(CAST(:ids AS bigint[])) AND s.placed AND s.state IN ('Pending', 'NotRunnable')
   AND CASE WHEN p.id IS NULL THEN s.block_uuid <> s.uuid OR s.dependencies > 0
-           ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' END;
+           ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' OR s.dependencies > 0
+                OR EXISTS (SELECT 1 FROM steps_unconcluded u
+                           WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended)
+      END;

@@ -8,13 +8,13 @@ WHERE p.id = ANY(CAST(:ids AS bigint[]))
        OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped'));
 
 -- name: revivable_behind(ids)
-SELECT s.id
+SELECT s.id, s.parent_step_id
 FROM steps p
 JOIN steps_unconcluded u ON u.block_uuid = p.block_uuid AND u.type = p.type AND u."index" > p."index"
 JOIN steps s ON s.id = u.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
 WHERE p.id = ANY(CAST(:ids AS bigint[]))
 UNION
-SELECT s.id
+SELECT s.id, s.parent_step_id
 FROM step_dependencies e JOIN steps s ON s.id = e.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
 WHERE e.depends_on_id = ANY(CAST(:ids AS bigint[]));
 
@@ -30,3 +30,21 @@ UPDATE steps SET
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
     last_error = NULL, error_stack_trace = NULL, updated_at = :now, changed_from = state
 WHERE id = ANY(CAST(:ids AS bigint[])) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');
+
+-- name: hold_group_of(id)
+-- Keeps the ticks of the step's group out to the end of this transaction: theirs begin at the same row (`fence`).
+-- So no phase decides on what was before an operator's action and writes after it.
+SELECT d."group" FROM steps s JOIN steps_dispatcher d ON d."group" = s."group" WHERE s.id = :id FOR UPDATE OF d;
+
+-- name: hold_group_of_workflow(workflow)
+SELECT d."group" FROM steps_dispatcher d
+WHERE d."group" IN (SELECT "group" FROM steps WHERE uuid = :workflow
+                    UNION ALL
+                    SELECT "group" FROM steps WHERE workflow_id = :workflow AND workflow_id <> uuid)
+ORDER BY d."group" FOR UPDATE;
+
+-- name: close_gates_of_dependents(ids)!
+-- They waited for an end and had it. The next tick looks whether they wait again: their trigger rule may be met still.
+UPDATE steps_agenda SET stage = 'unchecked'
+WHERE stage IN ('open', 'delayed')
+  AND step_id IN (SELECT step_id FROM step_dependencies WHERE depends_on_id = ANY(CAST(:ids AS bigint[])));

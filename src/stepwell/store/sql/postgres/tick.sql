@@ -1,15 +1,27 @@
--- name: fence(group, owner, token)
+-- name: fence(group, owner, token, idle_ms)
 -- Holds the lock's row to the end of the transaction: a takeover waits for it, and after a takeover this finds nothing.
 -- The planner is kept to indexes: its statistics of tables that fill and empty all day are always wrong.
+-- A process that is stopped in here loses its session, and the group is free for others.
 SELECT lock_token, set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+       set_config('idle_in_transaction_session_timeout', CAST(:idle_ms AS text), true)
 FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token
 FOR UPDATE;
 
 -- name: forget_marks(ids)!
 DELETE FROM steps_marks WHERE id = ANY(CAST(:ids AS bigint[]));
 
--- name: fail_parents(group, actor, now)!
+-- name: parents_to_decide(group)
+-- Whoever adds a child locks its parent first. With the lock, the next statement sees every child there will be.
+SELECT p.id FROM steps p
+WHERE p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+  AND p.id IN (
+    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
+    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = p.child_block_uuid AND NOT u.ended)
+ORDER BY p.id FOR NO KEY UPDATE;
+
+-- name: fail_parents(ids, actor, now)!
 UPDATE steps SET state = 'Failed', reason = 'children_failed', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state,
     error_message = (
@@ -20,10 +32,7 @@ UPDATE steps SET state = 'Failed', reason = 'children_failed', actor = :actor, c
               FROM steps_unconcluded u JOIN steps c ON c.id = u.step_id
               WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default'
               ORDER BY u."index", c.id LIMIT 10) AS listed)
-WHERE state = 'Running' AND own_code_done_at IS NOT NULL
-  AND id IN (
-    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
-    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
+WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'Running' AND own_code_done_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
   AND EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default')
   AND NOT EXISTS (
@@ -31,6 +40,13 @@ WHERE state = 'Running' AND own_code_done_at IS NOT NULL
     WHERE x.block_uuid = steps.child_block_uuid AND x.type = 'resolve-exception' AND h.reason = 'dormant'
       AND EXISTS (SELECT 1 FROM steps_unconcluded y JOIN steps f ON f.id = y.step_id
                   WHERE y.block_uuid = x.block_uuid AND y.type = 'default' AND f.state IN ('Failed', 'Stopped')));
+
+-- name: complete_parents(ids, actor, now)!
+UPDATE steps SET state = 'Completed', reason = 'children_concluded', actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'Running' AND own_code_done_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
 
 -- name: breaker_for_dispatch()
 -- Whoever pauses waits until this dispatch is done, and then there is no other.
@@ -42,7 +58,7 @@ SELECT name FROM steps_queues q
 WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = :group AND a.queue = q.name)
 ORDER BY name FOR UPDATE;
 
--- name: pick(group, now, limit)
+-- name: pick(group, now, limit, queues)
 WITH room (queue, free) AS (
     SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
@@ -51,7 +67,7 @@ WITH room (queue, free) AS (
 ), lanes (queue, action, free) AS (
     SELECT DISTINCT l.queue, l.action, r.free
     FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-    WHERE r.free > 0
+    WHERE r.free > 0 AND r.queue = ANY(CAST(:queues AS text[]))
 ), candidates AS (
     SELECT a.step_id, a.rank, row_number() OVER (PARTITION BY a.queue ORDER BY a.rank, a.step_id) AS place, lane.free
     FROM lanes AS lane

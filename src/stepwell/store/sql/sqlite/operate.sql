@@ -8,13 +8,13 @@ WHERE p.id IN (SELECT value FROM json_each(:ids))
        OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped'));
 
 -- name: revivable_behind(ids)
-SELECT s.id
+SELECT s.id, s.parent_step_id
 FROM steps p
 JOIN steps_unconcluded u ON u.block_uuid = p.block_uuid AND u.type = p.type AND u."index" > p."index"
 JOIN steps s ON s.id = u.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
 WHERE p.id IN (SELECT value FROM json_each(:ids))
 UNION
-SELECT s.id
+SELECT s.id, s.parent_step_id
 FROM step_dependencies e JOIN steps s ON s.id = e.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
 WHERE e.depends_on_id IN (SELECT value FROM json_each(:ids));
 
@@ -30,3 +30,16 @@ UPDATE steps SET
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
     last_error = NULL, error_stack_trace = NULL, updated_at = :now, changed_from = state
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');
+
+-- name: hold_group_of(id)
+-- The write lock already keeps every tick out.
+SELECT 1 AS held WHERE :id IS NOT NULL;
+
+-- name: hold_group_of_workflow(workflow)
+SELECT 1 AS held WHERE :workflow IS NOT NULL;
+
+-- name: close_gates_of_dependents(ids)!
+-- They waited for an end and had it. The next tick looks whether they wait again: their trigger rule may be met still.
+UPDATE steps_agenda SET stage = 'unchecked'
+WHERE stage IN ('open', 'delayed')
+  AND step_id IN (SELECT step_id FROM step_dependencies WHERE depends_on_id IN (SELECT value FROM json_each(:ids)));

@@ -5,7 +5,15 @@ SELECT lock_token FROM steps_dispatcher WHERE "group" = :group AND lock_owner = 
 -- name: forget_marks(ids)!
 DELETE FROM steps_marks WHERE id IN (SELECT value FROM json_each(:ids));
 
--- name: fail_parents(group, actor, now)!
+-- name: parents_to_decide(group)
+SELECT p.id FROM steps p
+WHERE p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+  AND p.id IN (
+    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
+    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = p.child_block_uuid AND NOT u.ended);
+
+-- name: fail_parents(ids, actor, now)!
 UPDATE steps SET state = 'Failed', reason = 'children_failed', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state,
     error_message = (
@@ -16,10 +24,7 @@ UPDATE steps SET state = 'Failed', reason = 'children_failed', actor = :actor, c
               FROM steps_unconcluded u JOIN steps c ON c.id = u.step_id
               WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default'
               ORDER BY u."index", c.id LIMIT 10))
-WHERE state = 'Running' AND own_code_done_at IS NOT NULL
-  AND id IN (
-    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
-    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Running' AND own_code_done_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
   AND EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default')
   AND NOT EXISTS (
@@ -28,11 +33,19 @@ WHERE state = 'Running' AND own_code_done_at IS NOT NULL
       AND EXISTS (SELECT 1 FROM steps_unconcluded y JOIN steps f ON f.id = y.step_id
                   WHERE y.block_uuid = x.block_uuid AND y.type = 'default' AND f.state IN ('Failed', 'Stopped')));
 
+-- name: complete_parents(ids, actor, now)!
+UPDATE steps SET state = 'Completed', reason = 'children_concluded', actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Running' AND own_code_done_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
+
 -- name: breaker_for_dispatch()
 SELECT value FROM settings WHERE name = 'can_dispatch_steps';
 
 -- name: lock_queues(group)
-SELECT 1 AS held WHERE :group IS NOT NULL;
+-- The write lock already keeps every other dispatcher out.
+SELECT name FROM steps_queues WHERE :group IS NOT NULL;
 
 -- name: pick(group, now, limit)
 WITH room (queue, free) AS (

@@ -1,0 +1,150 @@
+"""The circuit breaker: `pause`, `resume`, `drain`, `safe-to-restart`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from stepwell.cli.overview_commands import breaker_line
+from stepwell.cli.paper import Paper
+from stepwell.cli.parameters import accountable, known_group, workflow_of
+from stepwell.cli.target import Target, database_option, json_option
+from stepwell.cli.text import counted, to_json
+from stepwell.operate.breaker import RestartSafety
+
+
+@click.command()
+@click.option("--workflow", metavar="STEP", help="Pause only this step's workflow.")
+@accountable
+@database_option
+@json_option
+@click.pass_obj
+def pause(target: Target, workflow: str | None, who: str, why: str | None, as_json: bool) -> None:
+    """Keep Pending steps from being dispatched. What runs goes on, cascades go on, nothing is lost."""
+    with target.open() as app:
+        if workflow is not None:
+            app.pause_workflow(workflow, who=who, why=why)
+            _write_workflow(workflow_of(app, workflow), paused=True, as_json=as_json)
+            return
+        app.breaker.pause(who, why)
+        state = app.breaker.state()
+    if as_json:
+        click.echo(to_json(state))
+        return
+    paper = Paper()
+    paper.line("dispatching: ", *breaker_line(state))
+    paper.line(("What runs goes on. `stepwell resume` dispatches again.", "dim"))
+
+
+@click.command()
+@click.option("--workflow", metavar="STEP", help="Resume only this step's workflow.")
+@accountable
+@database_option
+@json_option
+@click.pass_obj
+def resume(target: Target, workflow: str | None, who: str, why: str | None, as_json: bool) -> None:
+    """Dispatch again."""
+    with target.open() as app:
+        if workflow is not None:
+            app.resume_workflow(workflow, who=who)
+            _write_workflow(workflow_of(app, workflow), paused=False, as_json=as_json)
+            return
+        app.breaker.resume(who, why)
+        state = app.breaker.state()
+    if as_json:
+        click.echo(to_json(state))
+        return
+    Paper().line("dispatching: ", *breaker_line(state))
+
+
+def _write_workflow(workflow: str, *, paused: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(to_json({"workflow": workflow, "paused": paused}))
+        return
+    Paper().line(f"workflow {workflow} ", ("is paused", "bold red") if paused else ("goes on", "green"))
+
+
+@click.command()
+@click.option("--wait", is_flag=True, help="Wait until nothing is in flight.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
+@accountable
+@database_option
+@json_option
+@click.pass_context
+def drain(ctx: click.Context, wait: bool, timeout: float | None, who: str, why: str | None, as_json: bool) -> None:
+    """Pause dispatching and wait until nothing is dispatched and no worker runs a step's own code.
+
+    Exit code 0: drained, workers can be restarted. 1: not yet (or the time was up). Dispatching stays paused until
+    `stepwell resume`.
+    """
+    limit = timeout if wait or timeout is not None else 0.0
+    paper = Paper()
+    with ctx.obj.open() as app:
+        try:
+            with _progress(paper, quiet=as_json) as watch:
+                safety = app.breaker.drain(who, why or "drain", timeout=limit, watch=watch)
+        except KeyboardInterrupt:
+            click.echo("Stopped waiting. Dispatching stays paused: `stepwell resume` dispatches again.", err=True)
+            ctx.exit(1)
+    _write_safety(paper, safety, as_json)
+    if not as_json:
+        then = "" if safety.safe else "what runs goes on, and `stepwell safe-to-restart` says when it has ended; "
+        paper.line((f"Dispatching stays paused: {then}`stepwell resume` dispatches again.", "dim"))
+    ctx.exit(0 if safety.safe else 1)
+
+
+class _Watch:
+    """Tells how far a drain has come, whenever that has changed."""
+
+    def __init__(self, paper: Paper, quiet: bool) -> None:
+        self._paper = paper
+        self._last = "" if not quiet else None
+        self.status = paper.rich.status("draining") if paper.rich is not None and not quiet else None
+
+    def __call__(self, safety: RestartSafety) -> None:
+        text = f"draining: {counted(safety.dispatched, 'step')} dispatched, {safety.running:,} running"
+        if self.status is not None:
+            self.status.update(text)
+        elif self._last is not None and text != self._last and not safety.safe:
+            self._paper.line(text)
+            self._last = text
+
+
+@contextmanager
+def _progress(paper: Paper, *, quiet: bool) -> Iterator[_Watch]:
+    watch = _Watch(paper, quiet)
+    if watch.status is None:
+        yield watch
+        return
+    with watch.status:
+        yield watch
+
+
+def _write_safety(paper: Paper, safety: RestartSafety, as_json: bool) -> None:
+    if as_json:
+        click.echo(to_json({"safe": safety.safe, **_parts(safety), "reason": str(safety)}))
+        return
+    paper.line((str(safety), "green" if safety.safe else "yellow"))
+
+
+def _parts(safety: RestartSafety) -> dict[str, int | bool]:
+    return {"dispatching": safety.dispatching, "dispatched": safety.dispatched, "running": safety.running}
+
+
+@click.command()
+@click.option("--group", help="Look only at the steps of this group.")
+@database_option
+@json_option
+@click.pass_context
+def safe_to_restart(ctx: click.Context, group: str | None, as_json: bool) -> None:
+    """Whether workers can be restarted now. Exit code 0: safe. 1: not, with the reason.
+
+    Safe is: dispatching is paused, nothing is dispatched, and no worker runs a step's own code. A parent that merely
+    waits for its children is no reason to wait.
+    """
+    with ctx.obj.open() as app:
+        safety = app.breaker.safe_to_restart(None if group is None else known_group(app, group))
+    _write_safety(Paper(), safety, as_json)
+    ctx.exit(0 if safety.safe else 1)

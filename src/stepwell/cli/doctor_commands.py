@@ -1,0 +1,108 @@
+"""A look at a live database with a doctor's eye: `doctor`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from stepwell.cli.overview_commands import breaker_line
+from stepwell.cli.paper import Cell, Paper
+from stepwell.cli.target import Target, database_option, json_option
+from stepwell.cli.text import counted, to_json
+
+if TYPE_CHECKING:
+    from stepwell import Stepwell
+
+_KINDS = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+
+
+@click.command()
+@click.option("--invariants", is_flag=True, help="Only check the promises (reads everything, changes nothing).")
+@click.option("--sweep", is_flag=True, help="Only prove the marks right (mends what is not).")
+@database_option
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> None:
+    """Check the promises, the marks, the versions, the breaker and who serves the work.
+
+    Exit code 1 when something was found. A broken promise or a mended mark is a bug of Stepwell: please report it.
+    """
+    whole = not (invariants or sweep)
+    paper = Paper()
+    found: dict[str, Any] = {}
+    with ctx.obj.open() as app, paper.busy("examining"):
+        if whole:
+            found |= _surroundings(app, ctx.obj)
+        if whole or invariants:
+            found["violations"] = app.check_invariants()
+        if whole or sweep:
+            found["mended"] = app.sweep()
+    healthy = not (found.get("violations") or found.get("mended") or found.get("unserved"))
+    if as_json:
+        click.echo(to_json({"healthy": healthy, **found}))
+    else:
+        _write(paper, found)
+    ctx.exit(0 if healthy else 1)
+
+
+def _surroundings(app: Stepwell, target: Target) -> dict[str, Any]:
+    from stepwell import __version__
+    from stepwell.store.migrate import known_migrations
+
+    now = app.database.now()
+    database = app.database.read(lambda tx: tx.value("database_version"))
+    schema = app.database.read(lambda tx: tx.rows("applied_migrations"))
+    return {
+        "stepwell": __version__,
+        "python": sys.version.split()[0],
+        "database": f"{_KINDS[app.database.dialect]} {database}",
+        "url": str(target),
+        "schema": {"version": len(schema), "known": len(known_migrations(app.database.dialect))},
+        "breaker": asdict(app.breaker.state()),
+        "workers": len(app.stats()["workers"]),
+        "unserved": app.database.read(lambda tx: tx.rows("unserved_lanes", now=now)),
+    }
+
+
+def _write(paper: Paper, found: dict[str, Any]) -> None:
+    if "database" in found:
+        from stepwell.operate.breaker import BreakerState
+
+        paper.fields(
+            [
+                ("stepwell", f"{found['stepwell']} on Python {found['python']}"),
+                ("database", f"{found['database']}, {found['url']}"),
+                ("schema", f"version {found['schema']['version']} of {found['schema']['known']}"),
+                ("dispatching", breaker_line(BreakerState(**found["breaker"]))),
+                ("live workers", str(found["workers"])),
+                ("unserved work", _unserved(found["unserved"])),
+            ]
+        )
+    if "violations" in found:
+        _write_findings(paper, "promises", [str(violation) for violation in found["violations"]], "all kept")
+    if "mended" in found:
+        told = [f"step {finding.step_id}: {finding.finding}" for finding in found["mended"]]
+        _write_findings(paper, "sweep", told, "nothing had to be mended")
+
+
+def _unserved(lanes: list[dict[str, Any]]) -> Cell:
+    if not lanes:
+        return ("none", "green")
+    total = sum(lane["steps"] for lane in lanes)
+    where = ", ".join(f"{lane['steps']:,} × {lane['action']} in {lane['queue']}" for lane in lanes[:5])
+    more = f" and {counted(len(lanes) - 5, 'other kind')}" if len(lanes) > 5 else ""
+    return (f"{counted(total, 'eligible step')} that no live worker serves: {where}{more}", "bold red")
+
+
+def _write_findings(paper: Paper, what: str, findings: list[str], well: str) -> None:
+    if not findings:
+        paper.fields([(what.ljust(13), (well, "green"))])
+        return
+    paper.fields([(what.ljust(13), (counted(len(findings), "finding"), "bold red"))])
+    for finding in findings[:50]:
+        paper.line(f"  {finding}")
+    if len(findings) > 50:
+        paper.line(f"  … and {len(findings) - 50:,} more (--json gives all)")

@@ -1,0 +1,92 @@
+"""Creating a step: `enqueue`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from stepwell.cli.paper import Paper, of_state
+from stepwell.cli.parameters import relatable, step_key
+from stepwell.cli.target import Target, database_option, json_option
+from stepwell.cli.text import exact, to_json
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """A JSON object on the command line, or on stdin by `-`."""
+    try:
+        found = json.loads(sys.stdin.read() if text == "-" else text)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"this is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter("""arguments go by name: a JSON object like {"symbol": "BTC"}""")
+    return found
+
+
+def moment(text: str) -> datetime:
+    """A moment in ISO 8601; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no moment in ISO 8601, like 2026-01-31T18:30:00Z") from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+@click.command()
+@click.argument("action")
+@click.option("--arguments", type=json_object, metavar="JSON", help="What the job gets, by name; `-` reads stdin.")
+@click.option("--label", help="What people call this step.")
+@click.option("--queue", help="The queue whose workers run it.")
+@click.option("--group", help="The group; by default the groups take turns.")
+@click.option("--priority", type=click.Choice(["default", "high"]), default="default", help="`high` goes first.")
+@click.option("--delay", type=float, metavar="S", help="Not before so many seconds from now.")
+@click.option("--at", "dispatch_after", type=moment, metavar="TIME", help="Not before this moment.")
+@click.option("--parent", metavar="STEP", help="Make it a child of this step.")
+@click.option("--depends-on", metavar="STEP", multiple=True, help="Only after this step (may be repeated).")
+@click.option("--index", type=int, metavar="N", help="Its place in the order of its block.")
+@click.option("--block", metavar="UUID", help="The block that it joins.")
+@click.option("--workflow", metavar="UUID", help="The workflow that it joins.")
+@click.option("--type", "kind", type=click.Choice(["default", "resolve-exception"]), default="default",
+              help="`resolve-exception`: runs only if a step of its block fails.")  # fmt: skip
+@click.option("--max-retries", type=int, default=3, show_default=True, metavar="N", help="Runs beyond the first.")
+@click.option("--timeout", type=float, default=0.0, metavar="S", help="Ask it to end after so long (0: never).")
+@click.option("--cooldown", type=float, default=0.0, metavar="S", help="End it so long after the timeout.")
+@click.option("--relatable", type=relatable, metavar="TYPE:ID", help="What it is about.")
+@click.option("--key", help="Idempotency key: a second step with it is not created.")
+@database_option
+@json_option
+@click.pass_obj
+def enqueue(
+    target: Target,
+    /,
+    action: str,
+    arguments: dict[str, Any] | None,
+    parent: str | None,
+    depends_on: tuple[str, ...],
+    kind: str,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Create a step that runs ACTION, the name of a job that a worker knows.
+
+    It is durable when this command has ended. It waits, Pending, until a worker serves its queue and action.
+    """
+    with target.open(create=True) as app:
+        reference = app.enqueue(
+            action,
+            arguments,
+            parent=None if parent is None else step_key(parent),
+            depends_on=[step_key(step) for step in depends_on],
+            type=kind,
+            **settings,
+        )
+        step = app.step(reference)
+    if as_json:
+        click.echo(to_json(step))
+        return
+    paper = Paper()
+    paper.line(f"step {step.id} ({step.name}) is ", of_state(step.state), f" in group {step.group}, queue {step.queue}")
+    paper.fields([("uuid", step.uuid), ("not before", exact(step.dispatch_after))])

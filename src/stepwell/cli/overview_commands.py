@@ -1,0 +1,166 @@
+"""The whole at a glance: `stats`, `groups`, `ticks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stepwell.cli.paper import Cell, Column, Paper, Span, of_state
+from stepwell.cli.parameters import known_group
+from stepwell.cli.target import Target, database_option, json_option
+from stepwell.cli.text import age, exact, shorten, to_json
+from stepwell.model.states import UNFINISHED
+from stepwell.operate.breaker import BreakerState
+from stepwell.operate.who import OPERATOR
+
+_UNFINISHED = sorted(UNFINISHED, key=["Pending", "Dispatched", "Running"].index)
+_STAGES = {
+    "new": "written by plain SQL, not placed yet",
+    "unchecked": "to be looked at by the next tick",
+    "delayed": "waiting for their time",
+    "open": "ready to be dispatched",
+    "exhausted": "out of retries",
+    "dispatched": "handed to a queue",
+    "running": "running their own code",
+}
+
+
+def breaker_line(breaker: BreakerState) -> list[Span]:
+    """Whether steps are dispatched; if not, who said so, why and since when."""
+    if breaker.dispatching:
+        return [("on", "green")]
+    by = f" by {breaker.changed_by.removeprefix(OPERATOR)}" if breaker.changed_by else ""
+    since = f" since {exact(breaker.changed_at)}" if breaker.changed_at else ""
+    why = f": {breaker.reason}" if breaker.reason else ""
+    return [("PAUSED", "bold red"), f"{by}{since}{why}"]
+
+
+@click.command()
+@database_option
+@json_option
+@click.pass_obj
+def stats(target: Target, as_json: bool) -> None:
+    """Counts by state, what is on the agenda, the breaker and the live workers."""
+    with target.open() as app:
+        found = app.stats()
+        breaker = app.breaker.state()
+        now = app.database.now()
+    if as_json:
+        click.echo(to_json({**found, "breaker": breaker}))
+        return
+    paper = Paper()
+    paper.fields([("dispatching", breaker_line(breaker))])
+    paper.table(
+        [Column("STATE"), Column("STEPS", right=True)],
+        ([of_state(state), f"{number:,}"] for state, number in found["states"].items()),
+    )
+    if found["agenda"]:
+        paper.heading("On the agenda (what waits behind other steps is not)")
+        rows = [[stage, f"{number:,}", _STAGES.get(stage, "")] for stage, number in sorted(found["agenda"].items())]
+        paper.table([Column("STAGE"), Column("STEPS", right=True), Column("MEANING", folds=True)], rows)
+    paper.heading("Live workers")
+    if not found["workers"]:
+        paper.line(("none: steps wait, Pending and unspent, until one starts", "yellow"))
+        return
+    paper.table(
+        [Column("HOST"), Column("PID", right=True), Column("SLOTS", right=True), Column("UP"), Column("HEARTBEAT")],
+        (
+            [w["hostname"], str(w["pid"]), str(w["slots"]), age(w["started_at"], now), age(w["heartbeat_at"], now)]
+            for w in found["workers"]
+        ),
+    )
+
+
+@click.command()
+@database_option
+@json_option
+@click.pass_obj
+def groups(target: Target, as_json: bool) -> None:
+    """The groups: unfinished steps, who holds the lock, and when they last ticked."""
+    with target.open() as app:
+        rows = app.groups()
+        counted = {(row["group"], row["state"]): row["steps"] for row in app.stats()["groups"]}
+        now = app.database.now()
+    found = [
+        {**row, "unfinished": {str(state): counted.get((row["group"], state), 0) for state in _UNFINISHED}}
+        for row in rows
+    ]
+    if as_json:
+        click.echo(to_json(found))
+        return
+    columns = [
+        Column("GROUP"),
+        *(Column(state.upper(), right=True) for state in _UNFINISHED),
+        Column("LAST TICK", right=True),
+        Column("DISPATCH", right=True),
+        Column("LOCKED BY", folds=True),
+    ]
+    Paper().table(
+        columns,
+        (
+            [
+                row["group"],
+                *(_number(number) for number in row["unfinished"].values()),
+                age(row["last_tick_completed"], now),
+                age(row["last_selected_at"], now),
+                f"{row['lock_owner']}, ends {age(row['lock_deadline'], now)}" if row["lock_owner"] else "",
+            ]
+            for row in found
+        ),
+    )
+
+
+def _number(number: int) -> Cell:
+    return f"{number:,}" if number else ("0", "dim")
+
+
+@click.command()
+@click.option("--group", help="Only ticks of this group.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many at most.")
+@database_option
+@json_option
+@click.pass_obj
+def ticks(target: Target, group: str | None, limit: int, as_json: bool) -> None:
+    """The newest ticks that changed something or raised, newest first."""
+    with target.open() as app:
+        found = app.ticks(None if group is None else known_group(app, group), limit)
+        now = app.database.now()
+    if as_json:
+        click.echo(to_json(found))
+        return
+    paper = Paper()
+    if not found:
+        paper.line(
+            "No ticks are on record. A tick is kept when it changed rows or raised; `stepwell dispatcher` makes them."
+        )
+        return
+    columns = [
+        Column("TICK", right=True),
+        Column("GROUP"),
+        Column("STARTED", right=True),
+        Column("MS", right=True),
+        Column("DISPATCHED", right=True),
+        Column("WHAT IT CHANGED", folds=True),
+    ]
+    paper.table(columns, (_tick_row(row, age(row["started_at"], now)) for row in found))
+
+
+def _tick_row(row: dict[str, Any], started: str) -> list[Cell]:
+    took = "" if row["duration_ms"] is None else f"{row['duration_ms']:.1f}"
+    if row["error"]:
+        what: Cell = (shorten(row["error"], 200), "bold red")
+    elif row["ended_at"] is None:
+        what = ("under way, or cut short", "yellow")
+    else:
+        what = phases_text(row["progress"])
+    return [str(row["id"]), row["group"], started, took, _number(row["steps_dispatched"]), what]
+
+
+def phases_text(phases: list[dict[str, Any]]) -> str:
+    """What the phases of a tick changed, in words."""
+    changed = [
+        f"{phase['name']} {phase['rows']:,}" for phase in phases if phase["rows"] and phase["phase"] not in (9, 10)
+    ]
+    dispatched = sum(phase["rows"] for phase in phases if phase["phase"] == 10)
+    return ", ".join([*changed, *([f"dispatch {dispatched:,}"] if dispatched else [])]) or "opened gates only"

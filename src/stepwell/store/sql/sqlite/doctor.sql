@@ -1,0 +1,2 @@
+-- name: database_version()
+SELECT sqlite_version() AS version;

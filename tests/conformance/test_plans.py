@@ -1,0 +1,150 @@
+"""Every statement of the dispatcher and of a claim finds its rows by an index (SPEC 1).
+
+The planners are asked on a database with 200,000 finished and 20,000 blocked steps: whatever has ended and whatever
+waits must not be read. A scan of a small table (groups, workers, settings, a handful of marks) is nobody's concern.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from bench.rows import behind_the_triggers
+from bench.shapes import blocked, finished
+from stepwell import Stepwell
+from stepwell.store import Transaction
+from stepwell.store.statements import statements
+from tests.databases import fresh_database
+
+FINISHED, BLOCKED = 200_000, 20_000
+
+SQL = Path(__file__).parents[2] / "src" / "stepwell" / "store" / "sql"
+FILES = ("phases.sql", "tick.sql", "run.sql", "enqueue.sql")
+ABOUT_WORKERS = {"register_worker", "heartbeat", "forget_worker"}  # they have text for an id, and are not large
+LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
+
+ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"]}
+NUMBERS = {
+    "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
+    "parent_step_id", "duration_ms", "slots", "pid",
+}  # fmt: skip
+TIMES = {"now", "deadline", "dispatch_after", "alive_until"}
+UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
+FLAGS = {"ended_early", "shares_block", "followed"}
+
+
+def _names() -> list[str]:
+    paths = [SQL / folder / file for folder in ("common", "sqlite", "postgres") for file in FILES]
+    texts = [path.read_text(encoding="utf-8") for path in paths if path.exists()]
+    return sorted(
+        {name for text in texts for name in re.findall(r"^-- name: (\w+)", text, re.MULTILINE)} - ABOUT_WORKERS
+    )
+
+
+@pytest.fixture(scope="module", params=["sqlite-file", "postgres"])
+def crowded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stepwell]:
+    """An engine whose tables are full of what has finished and what is blocked."""
+    if request.param == "postgres":
+        request.getfixturevalue("postgres_server")
+    with fresh_database(request.param, tmp_path_factory.mktemp("plans")) as url, Stepwell(url) as app:
+        with behind_the_triggers(app.database) as loader:
+            busy = loader.parent("Running")
+            finished(loader, FINISHED, busy)
+            blocked(loader, BLOCKED, busy)
+        yield app
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_no_statement_of_the_dispatcher_reads_a_large_table_from_end_to_end(crowded: Stepwell, analyzed: bool) -> None:
+    if analyzed:
+        _analyze(crowded)
+    names = [name for name in _names() if name in crowded.database.sql]
+    plans = crowded.database.transact(lambda tx: {name: _scans(crowded, tx, name) for name in names})
+    assert {name: scans for name, scans in plans.items() if scans} == {}
+
+
+def test_the_check_itself_notices_a_scan(crowded: Stepwell) -> None:
+    whole = "SELECT id FROM steps s WHERE s.state = 'Failed' AND s.label = 'x'"
+    assert crowded.database.transact(lambda tx: _plan_scans(crowded, tx, whole, {}))
+
+
+def _analyze(app: Stepwell) -> None:
+    if _is_sqlite(app):
+        app.database.transact(lambda tx: tx.fetch("ANALYZE", {}))
+    else:
+        with psycopg.connect(app.database.url, autocommit=True) as connection:
+            connection.execute("ANALYZE")
+
+
+def _is_sqlite(app: Stepwell) -> bool:
+    return app.database.dialect == "sqlite"
+
+
+def _scans(app: Stepwell, tx: Transaction, name: str) -> list[str]:
+    sql = statements(app.database.dialect)[name]
+    names = set(re.findall(r"(?<!:):(\w+)" if _is_sqlite(app) else r"%\((\w+)\)s", sql))
+    return _plan_scans(app, tx, sql, {parameter: _value(tx, parameter, app) for parameter in names})
+
+
+def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
+    if parameter in ARRAYS:
+        return tx.array(ARRAYS[parameter])
+    if parameter in NUMBERS:
+        return 1
+    if parameter in TIMES:
+        return app.database.now()
+    if parameter in UUIDS:
+        return "00000000-0000-7000-8000-000000000000"
+    if parameter in FLAGS:
+        return True
+    return {"group": "alpha", "progress": "[]", "response": "null", "idle_ms": "1000"}.get(parameter, "default")
+
+
+def _plan_scans(app: Stepwell, tx: Transaction, sql: str, parameters: dict[str, Any]) -> list[str]:
+    return _sqlite_scans(tx, sql, parameters) if _is_sqlite(app) else _postgres_scans(tx, sql, parameters)
+
+
+def _sqlite_scans(tx: Transaction, sql: str, parameters: dict[str, Any]) -> list[str]:
+    """`SCAN` of a large table or of an alias of one, also along a whole index."""
+    if not re.match(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|UPDATE|INSERT|DELETE)", sql):
+        return []
+    aliases = {alias for table in LARGE for alias in re.findall(rf"\b{table}\s+(?:AS\s+)?(\w+)", sql)} | set(LARGE)
+    plan = [row["detail"] for row in tx.fetch(f"EXPLAIN QUERY PLAN {sql}", parameters)]
+    return [line for line in plan if (found := re.match(r"SCAN (\w+)", line)) and found[1] in aliases]
+
+
+def _postgres_scans(tx: Transaction, sql: str, parameters: dict[str, Any]) -> list[str]:
+    """A sequential scan of a large table, or an index of one that is read without a condition."""
+    if not re.match(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|UPDATE|INSERT|DELETE)", sql):
+        return []
+    for setting in re.findall(r"set_config\('(enable_\w+)', 'off', true\)", tx_settings()):
+        tx.fetch(f"SELECT set_config('{setting}', 'off', true)", {})
+    (row,) = tx.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
+    (plan,) = json.loads(row["QUERY PLAN"])
+    return [text for node in _nodes(plan["Plan"]) if (text := _complaint(node))]
+
+
+def tx_settings() -> str:
+    """The statement with which every transaction of a tick begins: it keeps the planner to indexes."""
+    return statements("postgres")["fence"]
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for below in node.get("Plans", ()):
+        yield from _nodes(below)
+
+
+def _complaint(node: dict[str, Any]) -> str | None:
+    kind, table = node["Node Type"], node.get("Relation Name")
+    if kind == "Seq Scan" and table in LARGE:
+        return f"Seq Scan of {table}"
+    if kind in ("Index Scan", "Index Only Scan") and table in LARGE and "Index Cond" not in node:
+        return f"{kind} of all of {node['Index Name']}"
+    return None

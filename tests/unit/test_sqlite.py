@@ -1,0 +1,210 @@
+"""SQLite: what is acknowledged stays, whatever dies or fills up, and many processes share one file."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell import NewStep, Stepwell
+from stepwell.model.errors import DatabaseUnavailable
+from stepwell.store.sqlite import CHECKPOINT_BYTES, SqliteDatabase
+from stepwell.testing import behave
+from tests.conformance.support import in_processes
+from tests.conformance.tick_support import ends, hears, process, tells
+
+pytestmark = pytest.mark.sqlite
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "stepwell.db"
+
+
+@pytest.fixture
+def url(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[Stepwell]:
+    with Stepwell(url) as app:
+        yield app
+
+
+def connection_of(app: Stepwell) -> sqlite3.Connection:
+    assert isinstance(app.database, SqliteDatabase)
+    return app.database._connection
+
+
+def rows(file: Path, statement: str) -> list[Any]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def is_whole(file: Path) -> None:
+    """Nothing is torn, the promises hold and the work goes on."""
+    assert rows(file, "PRAGMA integrity_check") == [("ok",)]
+    with Stepwell(f"sqlite:///{file}") as app:
+        assert app.check_invariants() == []
+        step = behave(app).enqueue(result="goes on")
+        app.run_until_idle()
+        assert app.step(step).response == "goes on"
+
+
+def test_every_commit_is_synced_to_a_write_ahead_log_that_only_stepwell_checkpoints(app: Stepwell) -> None:
+    for pragma, value in (("journal_mode", "wal"), ("synchronous", 2), ("wal_autocheckpoint", 0), ("foreign_keys", 1)):
+        assert connection_of(app).execute(f"PRAGMA {pragma}").fetchone() == (value,), pragma
+
+
+def test_the_log_stays_short_over_many_commits_and_checkpoints_are_rare(app: Stepwell, file: Path) -> None:
+    checkpoints: list[str] = []
+    connection_of(app).set_trace_callback(lambda sql: checkpoints.append(sql) if "wal_checkpoint" in sql else None)
+    log = Path(f"{file}-wal")
+
+    app.enqueue_many([NewStep(action="behave") for _ in range(3_000)])
+    assert len(checkpoints) == 1  # it was one long transaction
+    assert "RESTART" in checkpoints[0]
+    for _ in range(150):
+        app.enqueue("nobody")
+        assert log.stat().st_size < CHECKPOINT_BYTES + 50 * 4096  # no single enqueue writes more pages than that
+    assert 1 <= len(checkpoints) <= 10  # and not one for each commit
+
+
+def test_use_after_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(url: str) -> None:
+    script = """
+from stepwell.model.errors import DatabaseUnavailable
+app = Stepwell(url)
+app.enqueue("nobody")
+child = os.fork()
+if child == 0:
+    for use in (app.steps, lambda: app.enqueue("nobody")):
+        try:
+            use()
+        except DatabaseUnavailable as error:
+            say("refused" if "opened before a fork; open a new one" in str(error) else str(error))
+    os._exit(0)
+os.waitpid(child, 0)
+app.enqueue("nobody")
+say(len(app.steps()))
+"""
+    with process(script, url) as (child,):
+        assert ends(child).split() == ["refused", "refused", "2"]
+
+
+DISK_FULL = """
+import resource
+from stepwell.model.errors import DatabaseUnavailable
+app = Stepwell(url)
+app.enqueue("nobody")
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (700_000, most))
+try:
+    while True:
+        say(app.enqueue("nobody").id)
+except DatabaseUnavailable as error:
+    refusal = str(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+say(app.enqueue("nobody").id)
+say(refusal)
+"""
+
+
+def test_a_write_that_fails_says_so_and_loses_nothing_that_was_acknowledged(url: str, file: Path) -> None:
+    with process(DISK_FULL, url) as (child,):
+        *acknowledged, refusal = ends(child).splitlines()
+    assert "nothing was written" in refusal
+    assert "SQLite says" in refusal
+    assert len(acknowledged) > 2
+    assert rows(file, "SELECT id FROM steps WHERE id > 1 ORDER BY id") == [(int(step),) for step in acknowledged]
+    is_whole(file)
+
+
+def test_a_full_database_says_so_and_works_again_when_there_is_room(app: Stepwell, file: Path) -> None:
+    app.enqueue("nobody")
+    (pages,) = connection_of(app).execute("PRAGMA page_count").fetchone()
+    connection_of(app).execute(f"PRAGMA max_page_count = {pages + 5}")
+    with pytest.raises(DatabaseUnavailable, match="database or disk is full.*nothing was written"):
+        app.enqueue_many([NewStep(action="nobody") for _ in range(1_000)])
+    assert len(app.steps()) == 1
+    connection_of(app).execute("PRAGMA max_page_count = 1000000")
+    app.enqueue_many([NewStep(action="nobody") for _ in range(1_000)])
+    assert rows(file, "SELECT count(*) FROM steps") == [(1_001,)]
+    is_whole(file)
+
+
+def _enqueue(url: str, count: int) -> list[int]:
+    with Stepwell(url) as app:
+        return [app.enqueue("nobody").id for _ in range(count)]
+
+
+def test_eight_processes_that_write_at_once_all_get_through(url: str, file: Path) -> None:
+    acknowledged = [step for steps in in_processes(_enqueue, [(url, 20)] * 8) for step in steps]
+    assert len(set(acknowledged)) == 8 * 20
+    assert {step for (step,) in rows(file, "SELECT id FROM steps")} == set(acknowledged)
+    is_whole(file)
+
+
+BULK = 3_000
+# A cache of ten pages, so that the log holds much of the transaction long before its commit.
+BULK_ENQUEUE = f"""
+from stepwell import NewStep
+app = Stepwell(url)
+app.database._connection.execute("PRAGMA cache_size = 10")
+transact = app.database.transact
+def wait_before_the_commit(work, **settings):
+    def work_and_wait(tx):
+        result = work(tx)
+        say("written")
+        wait_for_a_line()
+        return result
+    return transact(work_and_wait, **settings)
+app.database.transact = wait_before_the_commit
+say("ready")
+app.enqueue_many([NewStep(action="nobody") for _ in range({BULK})])
+say("done")
+wait_for_a_line()
+"""
+
+
+def _log_grows(child: Any, file: Path) -> None:
+    log = Path(f"{file}-wal")
+    before = log.stat().st_size
+    while child.poll() is None and log.stat().st_size < before + 200_000:
+        os.sched_yield()
+
+
+def _all_but_the_commit(child: Any, file: Path) -> None:
+    hears(child, "written")
+
+
+def _acknowledged(child: Any, file: Path) -> None:
+    hears(child, "written")
+    tells(child)
+    hears(child, "done")
+
+
+@pytest.mark.parametrize(
+    ("reaches_the_moment", "expected"),
+    [(_log_grows, 0), (_all_but_the_commit, 0), (_acknowledged, BULK)],
+)
+def test_a_process_that_is_killed_in_a_bulk_enqueue_leaves_all_or_nothing(
+    url: str, file: Path, reaches_the_moment: Callable[[Any, Path], None], expected: int
+) -> None:
+    with process(BULK_ENQUEUE, url) as (child,):
+        hears(child, "ready")
+        reaches_the_moment(child, file)
+        assert child.poll() is None
+        child.kill()
+        child.wait()
+    assert rows(file, "SELECT count(*) FROM steps") == [(expected,)]
+    assert rows(file, "SELECT count(*) FROM steps_agenda") == [(expected,)]
+    with Stepwell(url) as app:
+        assert app.sweep() == []
+    is_whole(file)
