@@ -59,9 +59,9 @@ class Workload:
         parent = NewStep(action=ACTION, group=GROUP)
         last = NewStep(action=ACTION, parent=parent, index=BEFORE_THE_CROWD, delay=NEVER)
         step, _ = self._app.enqueue_many([parent, last])
-        self._dispatcher.run_until_quiet()
+        self._come_to_rest()
         self._finish(self._claim())
-        self._dispatcher.run_until_quiet()
+        self._come_to_rest()
         row = self._app.step(step)
         assert row.child_block_uuid is not None
         return Parent(row.id, row.child_block_uuid, row.uuid)
@@ -80,17 +80,22 @@ class Workload:
             index = 2 * self._round + place
             drafts += [NewStep(action=ACTION, parent=self.busy.id, index=index) for _ in range(CHILD_PAIRS)]
         self._app.enqueue_many(drafts)
-        self._dispatcher.run_until_quiet()
+        self._come_to_rest()
         firsts = self._claim()
-        assert len(firsts) == MARKS
+        assert len(firsts) == MARKS, f"{len(firsts)} of {MARKS} were dispatched"
         self._finish(firsts)
         self._app.enqueue_many([NewStep(action=ACTION, group=GROUP) for _ in range(OPEN)])
 
     def _clear_away(self) -> None:
         claims = self._claim()
-        assert len(claims) == MARKS + OPEN
+        assert len(claims) == MARKS + OPEN, f"{len(claims)} of {MARKS + OPEN} were dispatched"
         self._finish(claims)
-        self._dispatcher.run_until_quiet()
+        self._come_to_rest()
+
+    def _come_to_rest(self) -> None:
+        for report in self._dispatcher.run_until_quiet():
+            if report.error is not None:
+                raise report.error
 
     def _claim(self) -> list[Claim]:
         return self._runner.claim(2 * SLOTS)

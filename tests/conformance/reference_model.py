@@ -63,11 +63,9 @@ class Node:
         return self.state is State.NOT_RUNNABLE and self.reason == "dormant"
 
     def below(self) -> Iterator[Node]:
-        """Its descendants. What stands under a concluded step was settled with that step."""
         for child in self.children:
             yield child
-            if not child.concluded:
-                yield from child.below()
+            yield from child.below()
 
     def ancestors(self) -> Iterator[Node]:
         node = self.parent

@@ -363,20 +363,18 @@ def test_every_pair_of_outcomes_decides_the_parent(engine: Engine) -> None:
 def test_no_dispatch_falls_into_an_interval_in_which_the_breaker_was_off(shared_database_url: str) -> None:
     with Stepwell(shared_database_url) as app, Stepwell(shared_database_url) as operator:
         behave(app)
-        runner = app.inline_runner(slots=10_000)
-        stop = threading.Event()
-        errors: list[BaseException] = []
+        runner = app.inline_runner(slots=1_000)
+        app.enqueue_many(NewStep(action="behave", group=GROUP) for _ in range(1_000))
+        stop, progress = threading.Event(), threading.Event()
+        errors: list[BaseException | None] = []
 
         def work() -> None:
-            dispatcher = app.dispatcher(batch_limit=2)
-            try:
-                while not stop.is_set():
-                    app.enqueue("behave")
-                    for report in dispatcher.round():
-                        if report.error is not None:
-                            raise report.error
-            except BaseException as error:
-                errors.append(error)
+            dispatcher = app.dispatcher(batch_limit=1)
+            while not stop.is_set():
+                reports = dispatcher.round()
+                errors.extend(report.error for report in reports if report.error)
+                if any(report.dispatched for report in reports):
+                    progress.set()
 
         def dispatched() -> int:
             count = "SELECT count(*) AS n FROM step_transitions WHERE to_state = 'Dispatched'"
@@ -384,16 +382,18 @@ def test_no_dispatch_falls_into_an_interval_in_which_the_breaker_was_off(shared_
 
         thread = threading.Thread(target=work)
         thread.start()
-        for _ in range(30):
-            operator.breaker.pause("tester")
-            at_pause = dispatched()
-            operator.enqueue("behave")
-            assert dispatched() == at_pause
-            operator.breaker.resume("tester")
-            while dispatched() == at_pause and thread.is_alive():
-                pass
-        stop.set()
-        thread.join()
-        runner.close()
+        try:
+            for _ in range(20):
+                assert progress.wait(60)
+                operator.breaker.pause("tester")
+                at_pause = dispatched()
+                operator.enqueue("behave")  # time in which the dispatcher could do something
+                assert dispatched() == at_pause
+                progress.clear()
+                operator.breaker.resume("tester")
+        finally:
+            stop.set()
+            thread.join()
+            runner.close()
         assert errors == []
         assert operator.check_invariants() == []

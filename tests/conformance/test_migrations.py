@@ -156,7 +156,9 @@ NEWER = ["INSERT INTO steps_migrations VALUES (2, 'future', 'x')"]
         pytest.param(NEWER, "has version 2, this program knows only 1; nothing was changed: update", id="newer"),
         pytest.param(["UPDATE steps_migrations SET checksum = 'x'"], "migration 1 .* is not the one", id="checksum"),
         pytest.param(["DROP TABLE worker_lanes", "DROP TABLE workers"], "worker_lanes, workers missing", id="table"),
-        pytest.param(["DELETE FROM steps_migrations"], "`steps_migrations` is empty: the schema is damaged", id="ledger"),
+        pytest.param(
+            ["DELETE FROM steps_migrations"], "`steps_migrations` is empty: the schema is damaged", id="ledger"
+        ),
         pytest.param(["DROP TABLE steps_migrations"], "but no `steps_migrations`", id="no-ledger"),
     ],
 )
@@ -209,7 +211,7 @@ def test_tables_of_somebody_else_are_refused_by_name_and_not_touched(shared_data
 def test_a_file_that_is_no_database_is_refused_and_left_byte_for_byte(tmp_path: Path, text: bytes) -> None:
     diary = tmp_path / "diary.txt"
     diary.write_bytes(text)
-    with pytest.raises(SchemaError, match="is not a database that SQLite can read .*left as it is"):
+    with pytest.raises(SchemaError, match=r"is not a database that SQLite can read .*left as it is"):
         Stepwell(f"sqlite:///{diary}")
     assert diary.read_bytes() == text
     assert list(tmp_path.iterdir()) == [diary]

@@ -39,7 +39,7 @@ class Server:
         return int(row[0])
 
     def cut(self) -> int:
-        """End every session of the app, and return how many there were when all of them are gone."""
+        """End every session of the app; returns how many there were."""
         ended = self.connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", (self.name,)
         ).fetchall()
@@ -156,15 +156,15 @@ def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
         try:
             behave(worker)
             runner = worker.inline_runner()
-            steps = [worker.enqueue("behave", {"spawn": [{}, {"index": 2}]}) for _ in range(10)]
+            steps = [worker.enqueue("behave", {"spawn": [{}, {"index": 2}]}) for _ in range(3)]
             cuts = 0
 
             def all_done() -> bool:
                 nonlocal cuts
-                if cuts < 20:
+                if cuts < 8:
                     cuts += server.cut()
                 if runner.round() == 0:
-                    clock.advance(1)  # past the deadline of a lock whose tick could not release it
+                    clock.advance(10)  # past the deadline of a lock whose tick could not release it
                 return {str(worker.step(step).state) for step in steps} == {"Completed"}
 
             until(all_done)
@@ -172,8 +172,8 @@ def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
         finally:
             stop.set()
     assert errors == []
-    assert cuts >= 1
-    assert server.count() == 30
+    assert cuts >= 8
+    assert server.count() == 9
     assert app.check_invariants() == []
 
 

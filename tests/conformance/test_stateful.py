@@ -254,11 +254,23 @@ class Machine(RuleBasedStateMachine):
 
         database.transact(release)
 
-    @rule(step=steps, order=st.permutations(list(PHASES)), how_many=st.integers(1, 10), with_dispatch=st.booleans())
-    def run_phases_in_any_order(self, step: int, order: list[int], how_many: int, with_dispatch: bool) -> None:
+    @rule(
+        step=steps,
+        order=st.permutations(list(PHASES)),
+        how_many=st.integers(1, 10),
+        with_dispatch=st.booleans(),
+        meanwhile=st.sampled_from(["", "cancel", "skip", "retry"]),
+    )
+    def run_phases_in_any_order(
+        self, step: int, order: list[int], how_many: int, with_dispatch: bool, meanwhile: str
+    ) -> None:
+        """Under the group's lock, which does not keep out operators: one acts between the phases and the end."""
         with self.locked(self.app.step(step).group or "") as (lock, guarded):
             for number in order[:how_many]:
                 assert guarded(PHASES[number].run) == self.absorb_ticks(), "a phase miscounted what it changed"
+            if meanwhile:
+                getattr(self, meanwhile)(step)
+                self.engine_and_model_agree()
             # Marks may be forgotten once every phase has seen them.
             guarded(lambda tx, at: settle_marks(tx, at, lock.survey.marks if how_many >= len(order) else []))
             if with_dispatch and self.breaker_on:
@@ -357,6 +369,21 @@ class Machine(RuleBasedStateMachine):
     def let_go(self, claim: Claim) -> None:
         assert self.finisher.let_go(claim) == self.model.let_go(self.model.nodes[claim.step_id], claim.token)
 
+    @rule(target=claims, ends=st.lists(outcomes, min_size=1, max_size=3))
+    def do_a_round_of_work(self, ends: list[str]) -> Any:
+        return self.work(ends)
+
+    @rule(target=claims, ends=st.lists(outcomes, min_size=1, max_size=3))
+    def do_another_round_of_work(self, ends: list[str]) -> Any:  # a second rule, so that it is drawn twice as often
+        return self.work(ends)
+
+    def work(self, ends: list[str]) -> Any:
+        self.tick_until_quiet()
+        claims = self.claim(len(ends))
+        for claim, outcome in zip(claims.values, ends, strict=False):
+            self.finish(claim, outcome, 0.0)
+        return claims
+
     # operating ------------------------------------------------------------------------------------------------------
 
     def operate(self, action: Callable[..., Any], in_the_model: Callable[[Node], Any], step: int) -> None:
@@ -432,6 +459,12 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def the_sweep_finds_nothing(self) -> None:
         assert self.app.sweep() == []
+
+    @rule(step=steps)
+    def explain(self, step: int) -> None:
+        """It says «eligible» of exactly what may be dispatched."""
+        eligible = self.model.nodes[step] in self.model.eligible(self.clock.now()) and self.live_slots() > 0
+        assert self.app.explain(step).eligible == eligible
 
     # always ---------------------------------------------------------------------------------------------------------
 

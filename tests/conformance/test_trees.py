@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from stepwell import InvalidStep, NewStep, Step
+from stepwell import InvalidStep, NewStep, Skip, Step, Stop
 from tests.conformance.support import Engine
 
 # How to plant a child that will end in this state: `bad` is a root that fails, `no` will be cancelled by hand.
@@ -289,3 +289,24 @@ def test_steps_that_are_each_other_s_parents_are_refused(engine: Engine) -> None
     with pytest.raises(InvalidStep, match="narcissus"):
         engine.add("narcissus", block=one, child_block=one)
     assert engine.snapshot() == before
+
+
+@pytest.mark.parametrize("word", ["parent_failed", "parent_skipped", "parent_cancelled", "dormant", "children_failed"])
+@pytest.mark.parametrize("outcome", [Stop, Skip])
+def test_the_words_of_a_job_are_never_taken_for_the_engine_s_own(
+    engine: Engine, outcome: type[Stop] | type[Skip], word: str
+) -> None:
+    """Else a child that says «parent_failed» would end unnoticed, and its parent would wait for ever."""
+
+    @engine.app.job()
+    def say() -> None:
+        raise outcome(word)
+
+    root = engine.add("root")
+    child = engine.app.enqueue("say", parent=root)
+    after = engine.app.enqueue("behave", parent=root, index=2)
+    engine.settle()
+    stopped = outcome is Stop
+    assert engine.state("root") == ("Failed" if stopped else "Completed")
+    assert str(engine.app.step(after).state) == ("NotRunnable" if stopped else "Completed")
+    assert word in (engine.app.step(child).reason or "")

@@ -284,6 +284,13 @@ def test_long_names_are_folded_and_take_nothing_away_from_the_rest(scene: Scene)
     told = "".join("".join(on_terminal(scene.url, "show", str(step.id))).split())
     for name in ("x" * 255, "y" * 255, "g" * 255):
         assert name in told, "all of it, folded"
+    counts = [line.split()[1:4] for line in on_terminal(scene.url, "groups")[2:]]
+    assert ["1", "0", "0"] in counts
+    assert len(counts) == 11
+    scene.app.cancel(step, who="ann", why="w" * 150)
+    (line,) = on_terminal(scene.url, "tree", str(step.id))
+    assert line.endswith("…")
+    assert cell_len(line) <= 80
 
 
 @pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)

@@ -29,22 +29,19 @@ def test_many_at_once_ascend_and_come_after_what_was_made_before() -> None:
 
 def test_ids_still_ascend_when_the_clock_of_the_machine_goes_back(monkeypatch) -> None:
     first = ids.uuid7()
-    monkeypatch.setattr(ids.time, "time_ns", lambda: 1_000_000)
+    monkeypatch.setattr("stepwell.ids.time.time_ns", lambda: 1_000_000)
     assert ids.uuid7() > first
 
 
 def test_an_id_tells_when_it_was_made(monkeypatch) -> None:
     monkeypatch.setattr(ids, "_last", 0)
-    monkeypatch.setattr(ids.time, "time_ns", lambda: 1_767_225_600_123 * 1_000_000)
+    monkeypatch.setattr("stepwell.ids.time.time_ns", lambda: 1_767_225_600_123 * 1_000_000)
     assert uuid.UUID(ids.uuid7()).int >> 80 == 1_767_225_600_123
 
 
 def test_threads_never_get_the_same_id() -> None:
     made: list[list[str]] = [[] for _ in range(8)]
-    threads = [
-        threading.Thread(target=lambda own=own: own.extend(ids.uuid7() for _ in range(2_000)))  # type: ignore[misc]
-        for own in made
-    ]
+    threads = [threading.Thread(target=lambda own=own: own.extend(ids.uuid7() for _ in range(2_000))) for own in made]
     for thread in threads:
         thread.start()
     for thread in threads:

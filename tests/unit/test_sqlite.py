@@ -13,6 +13,7 @@ import pytest
 
 from stepwell import NewStep, Stepwell
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.store import sqlite
 from stepwell.store.sqlite import CHECKPOINT_BYTES, SqliteDatabase
 from stepwell.testing import behave
 from tests.conformance.support import in_processes
@@ -67,13 +68,26 @@ def test_the_log_stays_short_over_many_commits_and_checkpoints_are_rare(app: Ste
     connection_of(app).set_trace_callback(lambda sql: checkpoints.append(sql) if "wal_checkpoint" in sql else None)
     log = Path(f"{file}-wal")
 
-    app.enqueue_many([NewStep(action="behave") for _ in range(3_000)])
-    assert len(checkpoints) == 1  # it was one long transaction
+    app.enqueue_many([NewStep(action="nobody", arguments={"text": 20_000 * "x"}) for _ in range(200)])
+    assert log.stat().st_size > CHECKPOINT_BYTES  # it was one long transaction
+    assert len(checkpoints) == 1
     assert "RESTART" in checkpoints[0]
-    for _ in range(150):
+    for _ in range(40):
         app.enqueue("nobody")
         assert log.stat().st_size < CHECKPOINT_BYTES + 50 * 4096  # no single enqueue writes more pages than that
-    assert 1 <= len(checkpoints) <= 10  # and not one for each commit
+    assert len(checkpoints) < 5  # and not one for each commit
+
+
+def test_the_log_is_checkpointed_by_small_commits_too(
+    app: Stepwell, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "CHECKPOINT_BYTES", 50 * 4096)
+    before = file.stat().st_size
+    app.enqueue_many([NewStep(action="nobody") for _ in range(200)])
+    for _ in range(30):
+        app.enqueue("nobody")
+        assert Path(f"{file}-wal").stat().st_size < 100 * 4096
+    assert file.stat().st_size > before
 
 
 def test_use_after_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(url: str) -> None:
@@ -130,7 +144,7 @@ def test_a_full_database_says_so_and_works_again_when_there_is_room(app: Stepwel
     app.enqueue("nobody")
     (pages,) = connection_of(app).execute("PRAGMA page_count").fetchone()
     connection_of(app).execute(f"PRAGMA max_page_count = {pages + 5}")
-    with pytest.raises(DatabaseUnavailable, match="database or disk is full.*nothing was written"):
+    with pytest.raises(DatabaseUnavailable, match=r"database or disk is full.*nothing was written"):
         app.enqueue_many([NewStep(action="nobody") for _ in range(1_000)])
     assert len(app.steps()) == 1
     connection_of(app).execute("PRAGMA max_page_count = 1000000")

@@ -16,7 +16,7 @@ from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.paper import Cell, Column, Paper
 from stepwell.cli.parameters import known_group
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import clean, to_json
+from stepwell.cli.text import NAME_WIDTH, clean, shorten, to_json
 
 if TYPE_CHECKING:
     from stepwell.dispatch.dispatcher import Dispatcher
@@ -79,7 +79,13 @@ def _write_reports(paper: Paper, reports: list[TickReport]) -> None:
         Column("WHAT IT CHANGED", folds=True),
     ]
     rows: list[list[Cell]] = [
-        [str(report.tick), report.group, f"{report.milliseconds:.1f}", f"{report.dispatched:,}", _what(report)]
+        [
+            str(report.tick),
+            shorten(report.group, NAME_WIDTH),
+            f"{report.milliseconds:.1f}",
+            f"{report.dispatched:,}",
+            _what(report),
+        ]
         for report in reports
     ]
     paper.table(columns, rows)

@@ -13,7 +13,7 @@ from stepwell.cli.history import write_history
 from stepwell.cli.paper import Cell, Column, Paper, of_state
 from stepwell.cli.parameters import BIGGEST_ID, STATE, relatable, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import age, exact, shorten, span, to_json
+from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.model.states import State
 from stepwell.model.step import Step
@@ -80,8 +80,8 @@ def _row(step: Step, now: datetime) -> list[Cell]:
         str(step.id),
         of_state(step.state),
         shorten(step.name, 60),
-        shorten(step.group or "", 16),
-        shorten(step.queue, 16),
+        shorten(step.group or "", NAME_WIDTH),
+        shorten(step.queue, NAME_WIDTH),
         age(step.updated_at, now),
         shorten(why or step.reason or "", 60),
     ]

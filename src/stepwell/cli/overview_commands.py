@@ -9,7 +9,7 @@ import click
 from stepwell.cli.paper import Cell, Column, Paper, Span, of_state
 from stepwell.cli.parameters import known_group
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import age, exact, shorten, to_json
+from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, to_json
 from stepwell.model.states import UNFINISHED
 from stepwell.operate.breaker import BreakerState
 from stepwell.operate.who import OPERATOR
@@ -66,7 +66,13 @@ def stats(target: Target, as_json: bool) -> None:
     paper.table(
         [Column("HOST"), Column("PID", right=True), Column("SLOTS", right=True), Column("UP"), Column("HEARTBEAT")],
         (
-            [w["hostname"], str(w["pid"]), str(w["slots"]), age(w["started_at"], now), age(w["heartbeat_at"], now)]
+            [
+                shorten(w["hostname"], 30),
+                str(w["pid"]),
+                str(w["slots"]),
+                age(w["started_at"], now),
+                age(w["heartbeat_at"], now),
+            ]
             for w in found["workers"]
         ),
     )
@@ -100,7 +106,7 @@ def groups(target: Target, as_json: bool) -> None:
         columns,
         (
             [
-                row["group"],
+                shorten(row["group"], NAME_WIDTH),
                 *(_number(number) for number in row["unfinished"].values()),
                 age(row["last_tick_completed"], now),
                 age(row["last_selected_at"], now),
@@ -154,7 +160,7 @@ def _tick_row(row: dict[str, Any], started: str) -> list[Cell]:
         what = ("under way, or cut short", "yellow")
     else:
         what = phases_text(row["progress"])
-    return [str(row["id"]), row["group"], started, took, _number(row["steps_dispatched"]), what]
+    return [str(row["id"]), shorten(row["group"], NAME_WIDTH), started, took, _number(row["steps_dispatched"]), what]
 
 
 def phases_text(phases: list[dict[str, Any]]) -> str:

@@ -83,9 +83,9 @@ class Target:
 
 
 def _sqlite_path(url: str) -> Any:
-    from stepwell.store.sqlite import _path_of
+    from stepwell.store.sqlite import path_of
 
-    return _path_of(url)
+    return path_of(url)
 
 
 def _choose(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

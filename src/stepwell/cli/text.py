@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+# Names of groups and queues in tables; the whole name is in `show` and in JSON.
+NAME_WIDTH: Final = 16
 # What JSON leaves as it is although a terminal obeys it: DEL, C1 controls, marks that turn the direction of text.
 _OBEYED: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 

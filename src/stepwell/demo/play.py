@@ -28,11 +28,11 @@ def play(url: str, paper: Paper, *, pace: float = 1.0, program: str = "stepwell"
             return False
         story = Story(app, pace)
         started = app.clock.monotonic()
-        with _workers(app) as progress:
+        with _workers(app) as (progress, errors):
             story.begin()
             with screen_for(paper, story, WORKERS) as screen:
                 dispatcher = app.dispatcher()
-                while not story.over() and app.clock.monotonic() < started + LONGEST_SECONDS:
+                while not (errors or story.over()) and app.clock.monotonic() < started + LONGEST_SECONDS:
                     reports = dispatcher.round()
                     for report in reports:
                         if report.error is not None:
@@ -47,8 +47,8 @@ def play(url: str, paper: Paper, *, pace: float = 1.0, program: str = "stepwell"
 
 
 @contextmanager
-def _workers(app: Stepwell) -> Iterator[threading.Event]:
-    """Workers that run steps until the block is left; the event is set whenever one has ended a run."""
+def _workers(app: Stepwell) -> Iterator[tuple[threading.Event, list[Exception]]]:
+    """Workers that run steps until the block is left; the event is set whenever one has ended a run, or broke down."""
     stop, progress = threading.Event(), threading.Event()
     errors: list[Exception] = []
 
@@ -63,12 +63,13 @@ def _workers(app: Stepwell) -> Iterator[threading.Event]:
                 runner.close()
         except Exception as error:
             errors.append(error)
+            progress.set()
 
     threads = [threading.Thread(target=work, name=f"demo worker {number}") for number in range(WORKERS)]
     for thread in threads:
         thread.start()
     try:
-        yield progress
+        yield progress, errors
     finally:
         stop.set()
         for thread in threads:

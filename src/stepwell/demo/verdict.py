@@ -41,7 +41,7 @@ def _claims(story: Story, steps: list[Step], named: dict[str, Step]) -> Iterator
         max(map(_ended, fetches)) <= _started(named["clean the data"])
         and _ended(named["write the chapters"]) <= _started(named["send the report"])
         and _ended(named["chapter on stock"]) <= _ended(named["write the chapters"]),
-        "order: three fetches side by side, then the cleaning, the chapters, the mail",
+        "order: first the three fetches, then the cleaning, the chapters, the mail",
     )
     yield (
         named["fetch prices"].attempts == 3 and named["fetch prices"].retries == 2,

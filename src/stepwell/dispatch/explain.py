@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from stepwell.model.reasons import DORMANT
+from stepwell.model.reasons import DORMANT, PARENT_NOT_RUNNABLE
 from stepwell.model.states import CONCLUDED, TERMINAL, State
 from stepwell.model.step import Step
 from stepwell.store import Database, Row, Transaction
@@ -189,7 +189,19 @@ def _story(database: Database, step: Step) -> str:
         case State.NOT_RUNNABLE if step.reason == DORMANT:
             return "it is an exception handler and sleeps until a step of its block fails"
         case State.NOT_RUNNABLE:
-            return f"it cannot run ({step.reason}): retry or skip what failed before it, and it comes back"
+            culprits = ", ".join(_named(row) for row in database.read(lambda tx: _culprits(tx, step)))
+            return f"it cannot run ({step.reason}) because of {culprits}: retry or skip that, and it comes back"
     cause = f" ({step.reason})" if step.reason else ""
     error = f": {step.error_message}" if step.error_message else ""
     return f"it ended {step.state}{cause}{error}"
+
+
+def _culprits(tx: Transaction, step: Step) -> list[Row]:
+    """What keeps a NotRunnable step from running: above it, or before it in its block or among its dependencies."""
+    if step.reason == PARENT_NOT_RUNNABLE:
+        return tx.rows("step_by_id", id=step.parent_step_id)
+    before = tx.rows("unconcluded_before", block=step.block_uuid, type=step.type, index=step.index)
+    ended = [row for row in (*before, *tx.rows("dependencies_of", id=step.id)) if State(row["state"]).is_terminal]
+    bad = [row for row in ended if State(row["state"]) not in (State.COMPLETED, State.SKIPPED)]
+    # Those that failed themselves say more than those that stand behind a failure, too.
+    return [row for row in bad if State(row["state"]) is not State.NOT_RUNNABLE] or bad

@@ -73,7 +73,7 @@ def _survey(tx: Transaction, group: str, now: datetime) -> Survey:
     return Survey(
         breaker is not None and breaker["value"] == "on",
         [row["id"] for row in marks],
-        frozenset(State(state) for state in {row["state"] for row in marks}),
+        frozenset(State(state) for state in {row["state"] for row in marks} - {None}),
         bool(business["unchecked"]),
         bool(business["exhausted"]),
         bool(business["due"]),

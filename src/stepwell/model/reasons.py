@@ -28,3 +28,20 @@ THROTTLED: Final = "throttled"
 HANDED_BACK: Final = "handed_back"
 REVIVED: Final = "revived"
 OPERATOR: Final = "operator"
+
+# The words that the engine itself decides by or shows: a job that says the same is quoted.
+ENGINE_REASONS: Final = CASCADED | {
+    PREDECESSOR_FAILED,
+    DORMANT,
+    PROMOTED,
+    CHILDREN_FAILED,
+    CHILDREN_CONCLUDED,
+    WAITING_FOR_CHILDREN,
+    MAX_RETRIES_REACHED,
+    REFUSED,
+    RETRY,
+    THROTTLED,
+    HANDED_BACK,
+    REVIVED,
+    OPERATOR,
+}

@@ -13,7 +13,7 @@ from stepwell import codec
 from stepwell.model.errors import ActionRefused, StepNotFound
 from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
 from stepwell.model.states import UNFINISHED, State
-from stepwell.operate.who import actor_of, reason_of
+from stepwell.operate.who import actor_of, reason_of, storable
 from stepwell.store import Database, Row, Transaction
 
 _RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
@@ -84,7 +84,7 @@ class Actions:
             tx.change("revive", ids=tx.array([step_id]), actor=actor, reason=reason_of(why), now=now)
             tx.change("close_gates_of_dependents", ids=tx.array(sorted(revived)))
             for row in rows:
-                if row["type"] == "resolve-exception" and row["id"] != step_id and row["attempts"] == 0:
+                if row["type"] == "resolve-exception" and row["id"] != step_id:
                     tx.change("put_to_sleep_again", id=row["id"], actor=actor, now=now)
             return sorted(revived)
 
@@ -96,7 +96,7 @@ class Actions:
 
         def work(tx: Transaction) -> None:
             tx.rows("hold_group_of_workflow", workflow=workflow)
-            tx.change("pause_workflow", workflow=workflow, actor=actor, reason=why, now=now)
+            tx.change("pause_workflow", workflow=workflow, actor=actor, reason=storable(why), now=now)
             tx.change("withdraw_workflow", workflow=workflow)
 
         self._database.transact(work)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from stepwell.operate.who import actor_of
+from stepwell.operate.who import actor_of, storable
 from stepwell.store import Database
 
 # A drain looks this often: soon enough for a person who waits, rare enough to cost nothing.
@@ -66,8 +66,8 @@ class Breaker:
         self._set("on", who, why)
 
     def _set(self, value: str, who: str, why: str | None) -> None:
-        now, actor = self._database.now(), actor_of(who)
-        self._database.transact(lambda tx: tx.change("set_breaker", value=value, actor=actor, reason=why, now=now))
+        now, actor, reason = self._database.now(), actor_of(who), storable(why)
+        self._database.transact(lambda tx: tx.change("set_breaker", value=value, actor=actor, reason=reason, now=now))
 
     def safe_to_restart(self, group: str | None = None) -> RestartSafety:
         """Parents that merely wait for children are no reason to wait."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepwell import codec
 from stepwell.model.errors import ActionRefused
 
 OPERATOR: Final = "operator:"
+MAX_WHY: Final = 500
 
 
 def actor_of(who: str) -> str:
@@ -21,4 +23,14 @@ def actor_of(who: str) -> str:
 
 
 def reason_of(why: str | None) -> str:
-    return f"operator: {why}" if why else "operator"
+    """The reason of an action, as the step and its history keep it.
+
+    >>> reason_of("customer asked"), reason_of(None)
+    ('operator: customer asked', 'operator')
+    """
+    return f"operator: {storable(why)}" if why else "operator"
+
+
+def storable(why: str | None) -> str | None:
+    """What a person wrote, in a form that both databases keep."""
+    return codec.clean_text(why, MAX_WHY) if why else None

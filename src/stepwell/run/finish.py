@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from stepwell import codec
 from stepwell.model.errors import UnstorableValue
+from stepwell.model.reasons import ENGINE_REASONS
 from stepwell.model.states import State
 from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.store import Database, Row, Transaction
@@ -57,9 +58,9 @@ class Finisher:
         now = self._database.now()
         match error:
             case Stop():
-                return self._say(claim, "stop", reason=_text(error) or "stopped", duration=duration)
+                return self._say(claim, "stop", reason=_said(error) or "stopped", duration=duration)
             case Skip():
-                return self._say(claim, "skip", reason=_text(error) or "skipped", duration=duration)
+                return self._say(claim, "skip", reason=_said(error) or "skipped", duration=duration)
             case Reschedule():
                 return self._say(claim, "throttle", dispatch_after=error.at or now + timedelta(seconds=error.in_))
             case Retry():
@@ -106,11 +107,13 @@ def _when(error: Retry, claim: Claim, now: datetime) -> datetime:
     return now + timedelta(seconds=backoff(claim.row["retries"] + 1) if error.in_ is None else error.in_)
 
 
-def _text(error: BaseException) -> str:
+def _said(error: BaseException) -> str:
+    """What a job gave as its reason, never to be taken for one of the engine's own."""
     try:
-        return codec.clean_text(str(error), 200)
+        text = codec.clean_text(str(error), 200)
     except Exception:
         return ""
+    return f"job: {text}" if text in ENGINE_REASONS else text
 
 
 def describe(error: BaseException) -> str:

@@ -8,6 +8,7 @@ as `DatabaseUnavailable`; loops wait and go on, callers learn that nothing is kn
 from __future__ import annotations
 
 import random
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -105,7 +106,8 @@ class Database(ABC):
                         f"the database stayed busy through {CONFLICT_TRIES} tries ({conflict}); "
                         "nothing was written: look for a long transaction and try again"
                     ) from conflict
-                self.clock.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
+                # Real time, whatever clock was injected: it is another process that we wait for.
+                time.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
         raise AssertionError("unreachable")
 
     def read(self, work: Callable[[Transaction], T]) -> T:

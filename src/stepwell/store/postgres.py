@@ -29,6 +29,12 @@ CLOCK_READING_SECONDS: Final = 30.0
 _MIGRATION_LOCK: Final = 0x57E9_3E11  # any number will do, as long as it is ours
 
 _CONFLICTS: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+# The last one is not among the operational errors, though the server has ended the session.
+_OUTAGES: Final = (
+    psycopg.OperationalError,
+    psycopg_pool.PoolTimeout,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
 
 
 @contextmanager
@@ -37,7 +43,7 @@ def _translated() -> Iterator[None]:
         yield
     except _CONFLICTS as error:
         raise Conflict(str(error)) from error
-    except (psycopg.OperationalError, psycopg_pool.PoolTimeout) as error:
+    except _OUTAGES as error:
         raise DatabaseUnavailable(
             f"PostgreSQL cannot be used ({error}); a transaction that was being committed may or may not have been"
         ) from error
@@ -120,11 +126,13 @@ class PostgresDatabase(Database):
         moment, elapsed = self._reading
         return moment + timedelta(seconds=self.clock.monotonic() - elapsed)
 
-    def _read_clock(self, tx: PostgresTransaction) -> None:
-        """At the start of a transaction, so that nobody inside one needs a second connection to learn the time."""
+    def _read_clock(self, tx: PostgresTransaction) -> bool:
+        """Before a transaction, so that nobody inside one needs a second connection to learn the time."""
         elapsed = self.clock.monotonic()
-        if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
-            self._reading = (tx.value("database_time").astimezone(UTC), elapsed)
+        if self._reading is not None and elapsed - self._reading[1] <= CLOCK_READING_SECONDS:
+            return False
+        self._reading = (tx.value("database_time").astimezone(UTC), elapsed)
+        return True
 
     def _open_pool(self) -> psycopg_pool.ConnectionPool[psycopg.Connection[Any]]:
         return psycopg_pool.ConnectionPool(
@@ -143,8 +151,8 @@ class PostgresDatabase(Database):
             raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
         with _translated(), self._pool.connection() as connection:
             tx = PostgresTransaction(connection, self.sql)
-            if isinstance(self.clock, SystemClock):
-                self._read_clock(tx)
+            if isinstance(self.clock, SystemClock) and self._read_clock(tx):
+                connection.rollback()  # whoever holds one snapshot has to say so before anything else
             yield tx
 
     def within(self, connection: Any) -> PostgresTransaction:

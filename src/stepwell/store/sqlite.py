@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -147,7 +148,7 @@ class SqliteDatabase(Database):
             raise SchemaError(
                 f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer"
             )
-        self._path = _path_of(url)
+        self._path = path_of(url)
         self._lock = threading.RLock()
         self._connection = self._connect()
         self._pid = os.getpid()
@@ -185,7 +186,7 @@ class SqliteDatabase(Database):
             with suppress(sqlite3.OperationalError):
                 connection.execute("PRAGMA journal_mode = WAL")
                 return
-            self.clock.sleep(0.01)
+            time.sleep(0.01)
         connection.execute("PRAGMA journal_mode = WAL")
 
     @contextmanager
@@ -249,7 +250,7 @@ def _holds_only_others(connection: sqlite3.Connection) -> bool:
     return bool(tables) and "steps_migrations" not in tables
 
 
-def _path_of(url: str) -> Path | None:
+def path_of(url: str) -> Path | None:
     """The file of `sqlite:///relative.db` or `sqlite:////absolute.db`; None for `sqlite://` (in memory)."""
     rest = url.removeprefix("sqlite:").removeprefix("//")
     if rest in ("", "/", ":memory:", "/:memory:"):

@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import aiosql
-
 _SQL: Final = Path(__file__).parent / "sql"
 _ADAPTERS: Final = {"sqlite": "sqlite3", "postgres": "psycopg"}
 
@@ -15,6 +13,8 @@ _ADAPTERS: Final = {"sqlite": "sqlite3", "postgres": "psycopg"}
 @cache
 def statements(dialect: str) -> dict[str, str]:
     """Every statement of `sql/common` and `sql/<dialect>`, with that driver's placeholders."""
+    import aiosql  # here, for it takes a fifth of the time of importing Stepwell
+
     found: dict[str, str] = {}
     for folder in (_SQL / "common", _SQL / dialect):
         queries = aiosql.from_path(folder, _ADAPTERS[dialect])

@@ -49,6 +49,9 @@ WHERE s."group" = :group
   AND (s.state IN ('Completed', 'Skipped') AND s.lease_worker IS NULL
        OR u.ended <> (s.state NOT IN ('Pending', 'Dispatched', 'Running') AND s.lease_worker IS NULL))
 UNION
+SELECT u.step_id, 'it is noted at another place than its own' FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+WHERE s."group" = :group AND (u.block_uuid <> s.block_uuid OR u.type <> s.type OR u."index" <> s."index")
+UNION
 SELECT s.id, 'it is ' || s.state || ' and not noted in its block' FROM steps s
 WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.block_uuid <> s.uuid)
   AND (s.state NOT IN ('Completed', 'Skipped') OR s.lease_worker IS NOT NULL)
@@ -58,7 +61,8 @@ WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.blo
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
 FROM steps WHERE id = :id AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
-ON CONFLICT (step_id) DO UPDATE SET ended = excluded.ended;
+ON CONFLICT (step_id) DO UPDATE SET block_uuid = excluded.block_uuid, type = excluded.type, "index" = excluded."index",
+    ended = excluded.ended;
 
 -- name: drop_block_entry(id)!
 DELETE FROM steps_unconcluded WHERE step_id = :id AND step_id IN (

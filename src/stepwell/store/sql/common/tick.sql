@@ -44,7 +44,7 @@ UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND l
 SELECT value, changed_by, reason, changed_at FROM settings WHERE name = 'can_dispatch_steps';
 
 -- name: marks_of_group(group)
-SELECT m.id, s.state FROM steps_marks m JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
+SELECT m.id, s.state FROM steps_marks m LEFT JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
 
 -- name: unfinished_business(group, now)
 SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = :group) AS unchecked,
