@@ -313,3 +313,13 @@ def test_a_child_of_a_parent_that_is_just_ending_is_refused_or_waited_for(engine
         assert engine.state("parent") == "Running"
     engine.settle()
     assert engine.state("parent") == str(engine.app.step(child).state) == "Completed"
+
+
+def test_a_child_of_a_parent_that_is_just_being_cancelled_is_refused(engine: Engine, connection: Any) -> None:
+    engine.plant("parent")
+    parent = engine.refs["parent"]
+    connection.execute(f"UPDATE steps SET state = 'Cancelled', actor = 'operator:ann' WHERE id = {parent.id}")
+    with pytest.raises(InvalidStep, match="which has ended"):
+        while_it_is_open(engine.app, connection, lambda: engine.app.enqueue("behave", parent=parent))
+    assert engine.states() == {"parent": "Cancelled"}
+    assert len(engine.app.steps()) == 1

@@ -59,14 +59,14 @@ def test_thousands_of_steps_that_belong_together_in_one_call(engine: Engine, sha
     root = NewStep(action="behave", label="root")
     steps = [root]
     for n in range(count):
-        tie: dict[str, Any] = {
+        ties: dict[str, dict[str, Any]] = {
             "children": {"parent": root},
             "block": {"block": "0189d9a0-0000-7000-8000-000000000001"},
             "chain": {"depends_on": [steps[-1]]},
             "join": {},
             "indexes": {"parent": root, "index": n + 1},
-        }[shape]
-        steps.append(NewStep(action="behave", **tie))
+        }
+        steps.append(NewStep(action="behave", **ties[shape]))
     if shape == "join":
         steps.append(NewStep(action="behave", depends_on=list(steps)))
     refs = engine.app.enqueue_many(steps)

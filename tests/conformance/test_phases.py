@@ -156,6 +156,15 @@ def test_what_stands_under_a_handler_is_promoted_with_it(engine: Engine) -> None
     }  # fmt: skip
 
 
+def test_a_handler_under_a_handler_sleeps_on_when_that_one_is_promoted(engine: Engine) -> None:
+    engine.plant("root(bad:fail, !handler(step, !nested(deep)))", group=GROUP)
+    engine.settle()
+    assert engine.states("handler", "step", "nested", "deep") == {
+        "handler": "Completed", "step": "Completed", "nested": "NotRunnable", "deep": "NotRunnable",
+    }  # fmt: skip
+    assert engine.reasons("nested", "deep") == {"nested": "dormant", "deep": "parent_not_runnable"}
+
+
 def test_handlers_keep_their_own_order_and_do_not_wait_for_default_steps(engine: Engine) -> None:
     engine.plant("root(bad:fail, busy, !first > !second)", group=GROUP)
     with engine.worker() as runner:

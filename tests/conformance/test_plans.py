@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ import pytest
 
 from bench.rows import behind_the_triggers
 from bench.shapes import blocked, finished
-from stepwell import Stepwell
-from stepwell.store import Transaction
+from stepwell import NewStep, Stepwell
+from stepwell.store import Row, Transaction
 from stepwell.store.statements import statements
+from stepwell.testing import behave
 from tests.databases import fresh_database
 
 FINISHED, BLOCKED = 200_000, 20_000
@@ -74,6 +75,90 @@ def test_the_check_itself_notices_a_scan(crowded: Stepwell) -> None:
     assert crowded.database.transact(lambda tx: _plan_scans(crowded, tx, whole, {}))
 
 
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_the_probe_reads_no_large_table_even_if_the_planner_is_left_to_itself(
+    crowded: Stepwell, analyzed: bool
+) -> None:
+    if analyzed:
+        _analyze(crowded)
+    sql, parameters = crowded.database.sql["groups_with_work"], {"now": crowded.database.now()}
+    scans = crowded.database.read(
+        lambda tx: (
+            _sqlite_scans(tx, sql, parameters)
+            if _is_sqlite(crowded)
+            else _complaints(tx.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters))
+        )
+    )
+    assert scans == []
+
+
+def test_an_idle_round_costs_the_same_however_much_waits_for_a_worker(app: Stepwell) -> None:
+    """What nobody serves is open, and yet nothing that there is to do."""
+    behave(app)
+    runner = app.inline_runner()
+    app.enqueue_many(NewStep(action="nobody knows this") for _ in range(10))
+    few = _cost_of_a_round(app)
+    app.enqueue_many(NewStep(action="nobody knows this") for _ in range(5_000))
+    assert _cost_of_a_round(app) < 2 * few
+    runner.close()
+
+
+@pytest.mark.parametrize("crowded", ["sqlite-file"], indirect=True)
+def test_a_tree_costs_the_same_whatever_has_finished_and_whatever_is_blocked(crowded: Stepwell, tmp_path: Path) -> None:
+    """PostgreSQL does not count its work like this; its plans are looked at above."""
+    with Stepwell(f"sqlite:///{tmp_path}/empty.db") as empty:
+        alone = _instructions(empty, lambda: _life_of_a_tree(empty))
+    assert _instructions(crowded, lambda: _life_of_a_tree(crowded)) < 1.5 * alone
+
+
+def _life_of_a_tree(app: Stepwell) -> None:
+    behave(app, "tested")
+    runner = app.inline_runner(queues=["indicators"])
+    root = NewStep(action="tested", queue="indicators")
+    children = [NewStep(action="tested", queue="indicators", parent=root, index=index) for index in (1, 1, 2)]
+    refs = app.enqueue_many([root, *children])
+    while any(app.step(ref).state != "Completed" for ref in refs):
+        app.dispatch_once()
+        for claim in runner.claim(4):
+            runner._run(claim)
+    app.dispatcher().run_until_quiet()
+    runner.close()
+
+
+def _cost_of_a_round(app: Stepwell) -> int:
+    """Instructions of SQLite's machine, or rows of the agenda that PostgreSQL touches."""
+    dispatcher = app.dispatcher()
+    dispatcher.run_until_quiet()
+    if _is_sqlite(app):
+        return _instructions(app, lambda: dispatcher.round())
+
+    def analyze(tx: Transaction) -> int:
+        tx.rows("keep_to_indexes")
+        sql = app.database.sql["groups_with_work"]
+        (row,) = tx.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", {"now": app.database.now()})
+        (plan,) = json.loads(row["QUERY PLAN"])
+        return sum(int(node["Actual Rows"] * node["Actual Loops"]) for node in _nodes(plan["Plan"]))
+
+    return app.database.read(analyze)
+
+
+def _instructions(app: Stepwell, work: Callable[[], Any]) -> int:
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    connection = app.database._connection  # type: ignore[attr-defined]
+    connection.set_progress_handler(step, 1)
+    try:
+        work()
+    finally:
+        connection.set_progress_handler(None, 0)
+    return count
+
+
 def _analyze(app: Stepwell) -> None:
     if _is_sqlite(app):
         app.database.transact(lambda tx: tx.fetch("ANALYZE", {}))
@@ -111,12 +196,24 @@ def _plan_scans(app: Stepwell, tx: Transaction, sql: str, parameters: dict[str, 
 
 
 def _sqlite_scans(tx: Transaction, sql: str, parameters: dict[str, Any]) -> list[str]:
-    """`SCAN` of a large table or of an alias of one, also along a whole index."""
+    """Loops in the bytecode that begin at the first row of a large table or of an index of one.
+
+    The bytecode knows no aliases, and shows what views, triggers and automatic indexes read, too.
+    """
     if not re.match(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|UPDATE|INSERT|DELETE)", sql):
         return []
-    aliases = {alias for table in LARGE for alias in re.findall(rf"\b{table}\s+(?:AS\s+)?(\w+)", sql)} | set(LARGE)
-    plan = [row["detail"] for row in tx.fetch(f"EXPLAIN QUERY PLAN {sql}", parameters)]
-    return [line for line in plan if (found := re.match(r"SCAN (\w+)", line)) and found[1] in aliases]
+    masters = tx.fetch("SELECT rootpage, name, tbl_name FROM sqlite_master WHERE rootpage > 0", {})
+    large = {row["rootpage"]: row["name"] for row in masters if row["tbl_name"] in LARGE}
+    cursors: dict[int, int] = {}
+    scans = []
+    for row in tx.fetch(f"EXPLAIN {sql}", parameters):
+        if row["opcode"] in ("OpenRead", "OpenWrite", "ReopenIdx") and row["p3"] == 0:
+            cursors[row["p1"]] = row["p2"]
+        elif row["opcode"].startswith("Open"):
+            cursors.pop(row["p1"], None)
+        elif row["opcode"] in ("Rewind", "Last") and cursors.get(row["p1"]) in large:
+            scans.append(f"scan of {large[cursors[row['p1']]]}")
+    return scans
 
 
 def _postgres_scans(tx: Transaction, sql: str, parameters: dict[str, Any]) -> list[str]:
@@ -125,8 +222,11 @@ def _postgres_scans(tx: Transaction, sql: str, parameters: dict[str, Any]) -> li
         return []
     for setting in re.findall(r"set_config\('(enable_\w+)', 'off', true\)", tx_settings()):
         tx.fetch(f"SELECT set_config('{setting}', 'off', true)", {})
-    (row,) = tx.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
-    (plan,) = json.loads(row["QUERY PLAN"])
+    return _complaints(tx.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters))
+
+
+def _complaints(explained: list[Row]) -> list[str]:
+    (plan,) = json.loads(explained[0]["QUERY PLAN"])
     return [text for node in _nodes(plan["Plan"]) if (text := _complaint(node))]
 
 

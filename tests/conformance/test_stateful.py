@@ -568,3 +568,38 @@ def _emptied(url: str) -> Opener:
         connection.execute("UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, ended_early = false")
         connection.execute("UPDATE settings SET value = 'on' WHERE name = 'can_dispatch_steps'")
     return partial(Stepwell, url)
+
+
+def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_url: str) -> None:
+    """One process, one operation at a time cannot show this: two ends overlap, the elder commits within a tick."""
+    with Stepwell(postgres_url, clock=ManualClock()) as app, psycopg.connect(postgres_url) as connection:
+        app.job(name=ACTION)(lambda: None)
+        parent = NewStep(action=ACTION)
+        children = [NewStep(action=ACTION, parent=parent) for _ in range(2)]
+        parent_ref = app.enqueue_many([parent, *children])[0]
+        runner, finisher = app.inline_runner(), Finisher(app.database)
+        app.dispatcher().run_until_quiet()
+        (whole,) = runner.claim(1)
+        finisher.returned(whole, None, 0.0)
+        app.dispatcher().run_until_quiet()
+        elder, younger = runner.claim(2)
+
+        connection.execute("SELECT 1")
+        end = {"id": elder.step_id, "token": elder.token, "response": "null", "duration": 0.0}
+        late = app.database.within(connection)
+        assert late.value("finish", **end, actor=elder.actor, now=app.clock.now()) == State.COMPLETED
+        assert finisher.returned(younger, None, 0.0) is State.COMPLETED
+        lock = group_lock.take(app.database, app.step(parent_ref).group or "", "a tick")
+        assert lock is not None
+        assert len(lock.survey.marks) == 1, "only the younger end is there yet"
+        at = Moment(lock.group, f"tick:{lock.tick}", app.clock.now())
+        app.database.transact(lambda tx: [phase.run(tx, at) for phase in STATE_PHASES])
+        connection.commit()
+        app.database.transact(lambda tx: settle_marks(tx, at, lock.survey.marks))
+        app.database.transact(
+            lambda tx: tx.change("release_lock", group=lock.group, token=lock.token, now=at.now, ended_early=False)
+        )
+
+        app.dispatcher().run_until_quiet()
+        assert app.step(parent_ref).state is State.COMPLETED
+        assert app.sweep() == []

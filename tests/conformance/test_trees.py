@@ -94,7 +94,7 @@ def test_children_wait_until_their_parent_s_own_code_is_done(engine: Engine) -> 
 
 
 def test_a_deep_tree_comes_to_its_end(engine: Engine) -> None:
-    depth = 40
+    depth = 25
     engine.plant("".join(f"s{n}(" for n in range(depth)) + "leaf" + ")" * depth)
     assert engine.settle() == depth + 1
     assert set(engine.states().values()) == {"Completed"}

@@ -16,7 +16,7 @@ from stepwell.enqueue.adopt import BATCH, adopt_new_steps
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import StepwellError
 from stepwell.operate.sweep import sweep
-from stepwell.store import Database
+from stepwell.store import Database, Row, Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.dispatcher")
 
@@ -97,4 +97,9 @@ class Dispatcher:
 
     def _probe(self) -> list[str | None]:
         now = self._database.now()
-        return [row["group"] for row in self._database.read(lambda tx: tx.rows("groups_with_work", now=now))]
+
+        def work(tx: Transaction) -> list[Row]:
+            tx.rows("keep_to_indexes")
+            return tx.rows("groups_with_work", now=now)
+
+        return [row["group"] for row in self._database.read(work)]

@@ -77,7 +77,8 @@ def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool 
     if due:
         opened += tx.change("open_due", group=at.group, now=at.now)
     if marks:
-        opened += tx.change("open_gates", group=at.group, now=at.now)
+        gates = [row["id"] for row in tx.rows("gates_to_try", group=at.group)]
+        opened += tx.change("open_gates", ids=tx.array(gates), now=at.now)
         tx.change("forget_marks", ids=tx.array(marks))
     return opened
 

@@ -170,6 +170,9 @@ class SqliteDatabase(Database):
             # Or the log would keep its greatest length after a checkpoint, and so call for one with every commit.
             connection.execute("PRAGMA journal_size_limit = 0")
             connection.execute("PRAGMA foreign_keys = ON")
+            # Every access path is meant to be an index that is there. With statistics (ANALYZE) SQLite would rather
+            # read all of `steps` to build one of its own for a single statement.
+            connection.execute("PRAGMA automatic_index = OFF")
         except sqlite3.OperationalError as error:
             connection.close()
             raise DatabaseUnavailable(f"cannot use {target}: {error}; nothing was written") from error

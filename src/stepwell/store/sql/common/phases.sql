@@ -1,6 +1,11 @@
 -- The state phases of a tick (SPEC 3): one guarded, set-based statement each. They look only at the neighbours of
 -- marked steps; whatever they change leaves marks of its own, so nothing is decided on stale facts.
+-- Readiness is asked for one step at a time, in a sub-select: joined, PostgreSQL has been seen to work it out for all steps.
 -- (CROSS JOIN, where it stands, keeps SQLite to that order: with statistics it would begin with the largest table.)
+--
+-- The recursive steps look at `steps` from inside a sub-select, or by a LEFT JOIN: once somebody has run ANALYZE, SQLite
+-- would read all of an inner joined table to filter it beforehand (a Bloom filter). What does not qualify is NULL there
+-- and leads nowhere, and the UPDATE takes only rows in the right state.
 
 -- name: skip_children(group, actor, now)!
 -- The walk goes through every parent below, concluded or not; what it changes are the members of their blocks.
@@ -12,7 +17,7 @@ WITH RECURSIVE blocks (child_block_uuid) AS (
     UNION
     SELECT c.child_block_uuid
     FROM blocks b
-    JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
+    LEFT JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
 )
 UPDATE steps SET state = 'Skipped', reason = 'parent_skipped', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state
@@ -28,7 +33,7 @@ WITH RECURSIVE blocks (child_block_uuid) AS (
     UNION
     SELECT c.child_block_uuid
     FROM blocks b
-    JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
+    LEFT JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
 )
 UPDATE steps SET state = 'Cancelled', reason = 'parent_cancelled', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state
@@ -49,10 +54,12 @@ WITH RECURSIVE needed (id, child_block_uuid) AS (
       AND (h.parent_step_id IS NULL
            OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'))
     UNION
-    SELECT c.id, c.child_block_uuid
-    FROM needed n
-    JOIN steps_unconcluded u ON u.block_uuid = n.child_block_uuid
-    JOIN steps c ON c.id = u.step_id AND c.state = 'NotRunnable' AND c.reason = 'parent_not_runnable'
+    SELECT (SELECT c.id FROM steps c
+            WHERE c.id = u.step_id AND c.state = 'NotRunnable' AND c.reason = 'parent_not_runnable'),
+           (SELECT c.child_block_uuid FROM steps c
+            WHERE c.id = u.step_id AND c.state = 'NotRunnable' AND c.reason = 'parent_not_runnable')
+    FROM needed n CROSS JOIN steps_unconcluded u
+    WHERE u.block_uuid = n.child_block_uuid
 )
 UPDATE steps SET state = 'Pending', reason = 'promoted', actor = :actor, completed_at = NULL, updated_at = :now,
     changed_from = state
@@ -67,10 +74,10 @@ WITH RECURSIVE below (id, child_block_uuid) AS (
     JOIN steps c ON c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running')
     WHERE m."group" = :group
     UNION
-    SELECT c.id, c.child_block_uuid
-    FROM below b
-    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
-    JOIN steps c ON c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running')
+    SELECT u.step_id, (SELECT c.child_block_uuid FROM steps c
+                       WHERE c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running'))
+    FROM below b CROSS JOIN steps_unconcluded u
+    WHERE u.block_uuid = b.child_block_uuid
 )
 UPDATE steps SET state = 'Failed', reason = 'parent_failed', actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state
@@ -89,11 +96,12 @@ WHERE state = 'Pending' AND id IN (
           GROUP BY f.block_uuid, f.type) AS bad
     JOIN steps_unconcluded u ON u.block_uuid = bad.block_uuid AND u.type = bad.type AND u."index" > bad.first
     UNION
-    SELECT m.step_id FROM steps_marks m JOIN step_readiness r ON r.step_id = m.step_id
-    WHERE m."group" = :group AND r.hopeless
+    SELECT m.step_id FROM steps_marks m
+    WHERE m."group" = :group AND (SELECT r.hopeless FROM step_readiness r WHERE r.step_id = m.step_id)
     UNION
-    SELECT a.step_id FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
-    WHERE a.stage = 'unchecked' AND a."group" = :group AND r.hopeless
+    SELECT a.step_id FROM steps_agenda a
+    WHERE a.stage = 'unchecked' AND a."group" = :group
+      AND (SELECT r.hopeless FROM step_readiness r WHERE r.step_id = a.step_id)
 );
 
 -- name: doom_dependents(group, actor, now)!
@@ -104,13 +112,12 @@ WITH RECURSIVE doomed (id) AS (
                 AND f.lease_worker IS NULL
     JOIN step_dependencies e ON e.depends_on_id = f.id
     JOIN steps s ON s.id = e.step_id AND s.state = 'Pending'
-    JOIN step_readiness r ON r.step_id = s.id
-    WHERE m."group" = :group AND r.hopeless
+    WHERE m."group" = :group AND (SELECT r.hopeless FROM step_readiness r WHERE r.step_id = s.id)
     UNION
-    SELECT s.id
-    FROM doomed d
-    JOIN step_dependencies e ON e.depends_on_id = d.id
-    JOIN steps s ON s.id = e.step_id AND s.state = 'Pending' AND s.trigger_rule = 'all_concluded'
+    SELECT (SELECT s.id FROM steps s
+            WHERE s.id = e.step_id AND s.state = 'Pending' AND s.trigger_rule = 'all_concluded')
+    FROM doomed d CROSS JOIN step_dependencies e
+    WHERE e.depends_on_id = d.id
 )
 UPDATE steps SET state = 'NotRunnable', reason = 'predecessor_failed', actor = :actor, completed_at = :now,
     updated_at = :now, changed_from = state
@@ -131,10 +138,9 @@ WITH RECURSIVE below (id, child_block_uuid) AS (
     JOIN steps p ON p.id = c.parent_step_id AND p.state = 'NotRunnable'
     WHERE m."group" = :group
     UNION
-    SELECT c.id, c.child_block_uuid
-    FROM below b
-    JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid
-    JOIN steps c ON c.id = u.step_id AND c.state = 'Pending'
+    SELECT u.step_id, (SELECT c.child_block_uuid FROM steps c WHERE c.id = u.step_id AND c.state = 'Pending')
+    FROM below b CROSS JOIN steps_unconcluded u
+    WHERE u.block_uuid = b.child_block_uuid
 )
 UPDATE steps SET state = 'NotRunnable', reason = 'parent_not_runnable', actor = :actor, completed_at = :now,
     updated_at = :now, changed_from = state
@@ -149,39 +155,29 @@ WHERE state = 'Pending' AND retries > max_retries
 
 -- What the marks mean for those that wait --------------------------------------------------------------
 
--- name: open_gates(group, now)!
+-- name: gates_to_try(group)
 -- Steps whose last condition may just have been met: the marked ones, the children of a parent whose own code is
 -- done, the next level of a block whose level is empty, the dependents.
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
-SELECT s.id,
-       CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END,
-       s."group", s.queue, s.action, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END, s.dispatch_after
-FROM (
-    SELECT m.step_id AS id FROM steps_marks m WHERE m."group" = :group
-    UNION
-    SELECT u.step_id
-    FROM steps_marks m
-    JOIN steps p ON p.id = m.step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
-    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND NOT u.ended
-    WHERE m."group" = :group
-    UNION
-    SELECT u.step_id
-    FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
-                 (SELECT min(x."index") FROM steps_unconcluded x
-                  WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
-          FROM steps_marks m JOIN steps d ON d.id = m.step_id AND d.state IN ('Completed', 'Skipped')
-          WHERE m."group" = :group
-          GROUP BY d.block_uuid, d.type) AS front
-    JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
-    WHERE front.level > front.done
-    UNION
-    SELECT e.step_id FROM steps_marks m JOIN step_dependencies e ON e.depends_on_id = m.step_id
-    WHERE m."group" = :group
-) AS candidate
-JOIN steps s ON s.id = candidate.id AND s.state = 'Pending'
-JOIN step_readiness r ON r.step_id = s.id
-WHERE r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
-ON CONFLICT (step_id) DO NOTHING;
+SELECT m.step_id AS id FROM steps_marks m WHERE m."group" = :group
+UNION
+SELECT u.step_id
+FROM steps_marks m
+JOIN steps p ON p.id = m.step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND NOT u.ended
+WHERE m."group" = :group
+UNION
+SELECT u.step_id
+FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
+             (SELECT min(x."index") FROM steps_unconcluded x
+              WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
+      FROM steps_marks m JOIN steps d ON d.id = m.step_id AND d.state IN ('Completed', 'Skipped')
+      WHERE m."group" = :group
+      GROUP BY d.block_uuid, d.type) AS front
+JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
+WHERE front.level > front.done
+UNION
+SELECT e.step_id FROM steps_marks m JOIN step_dependencies e ON e.depends_on_id = m.step_id
+WHERE m."group" = :group;
 
 -- name: open_unchecked(group, now)!
 UPDATE steps_agenda SET stage = (
@@ -189,15 +185,15 @@ UPDATE steps_agenda SET stage = (
                 WHEN steps_agenda.due_at > :now THEN 'delayed' ELSE 'open' END
     FROM step_readiness r WHERE r.step_id = steps_agenda.step_id)
 WHERE stage = 'unchecked' AND "group" = :group
-  AND EXISTS (SELECT 1 FROM step_readiness r WHERE r.step_id = steps_agenda.step_id
-              AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs);
+  AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
+       FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
 
 -- name: close_unchecked(group)!
 -- It waits behind others: their end will bring it back. What waits in vain stays for phase 6 of the next tick.
 DELETE FROM steps_agenda
 WHERE stage = 'unchecked' AND "group" = :group
-  AND NOT EXISTS (SELECT 1 FROM step_readiness r WHERE r.step_id = steps_agenda.step_id
-                  AND (r.hopeless OR r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs));
+  AND NOT (SELECT r.hopeless OR r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
+           FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
 
 -- name: open_due(group, now)!
 UPDATE steps_agenda SET stage = 'open' WHERE stage = 'delayed' AND "group" = :group AND due_at <= :now;

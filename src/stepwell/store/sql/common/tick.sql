@@ -1,7 +1,8 @@
 -- The frame of a tick: what there is to do, the lock with its fence, the tick log.
 
 -- name: groups_with_work(now)
--- Read before any lock is taken; an idle system does nothing else.
+-- Read before any lock is taken; an idle system does nothing else. `(SELECT … LIMIT 1) IS NOT NULL` is EXISTS by one
+-- index probe: PostgreSQL would read all that waits into a hash table (measured: 40 ms for 50,000 unserved steps).
 WITH room (queue) AS (
     SELECT l.queue
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
@@ -14,13 +15,16 @@ WITH room (queue) AS (
     FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
 )
 SELECT d."group" FROM steps_dispatcher d
-WHERE EXISTS (SELECT 1 FROM steps_marks m WHERE m."group" = d."group")
-   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = d."group")
-   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = d."group")
-   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now)
-   OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = d."group")
-      AND EXISTS (SELECT 1 FROM lanes l JOIN steps_agenda a ON a.stage = 'open' AND a."group" = d."group"
-                  AND a.queue = l.queue AND a.action = l.action)
+WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a
+       WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+      AND EXISTS (SELECT 1 FROM lanes l
+                  WHERE (SELECT a.step_id FROM steps_agenda a
+                         WHERE a.stage = 'open' AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
+                         LIMIT 1) IS NOT NULL)
 UNION ALL
 SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new');
 
@@ -44,7 +48,7 @@ UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND l
 SELECT value, changed_by, reason, changed_at FROM settings WHERE name = 'can_dispatch_steps';
 
 -- name: marks_of_group(group)
-SELECT m.id, s.state FROM steps_marks m LEFT JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
+SELECT m.id, (SELECT s.state FROM steps s WHERE s.id = m.step_id) AS state FROM steps_marks m WHERE m."group" = :group;
 
 -- name: unfinished_business(group, now)
 SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = :group) AS unchecked,

@@ -1,6 +1,11 @@
+-- name: keep_to_indexes()
+-- Until the end of the transaction. The statistics of tables that fill and empty all day are always wrong.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true);
+
 -- name: fence(group, owner, token, idle_ms)
 -- Holds the lock's row to the end of the transaction: a takeover waits for it, and after a takeover this finds nothing.
--- The planner is kept to indexes: its statistics of tables that fill and empty all day are always wrong.
+-- The planner is kept to indexes, as by `keep_to_indexes`.
 -- A process that is stopped in here loses its session, and the group is free for others.
 SELECT lock_token, set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
        set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
@@ -48,6 +53,20 @@ WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'Running' AND own_code_done_a
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
 
+-- name: open_gates(ids, now)!
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+SELECT s.id, s.stage, s."group", s.queue, s.action, s.rank, s.dispatch_after
+FROM unnest(CAST(:ids AS bigint[])) AS candidate (id)
+CROSS JOIN LATERAL (
+    SELECT s.id, s."group", s.queue, s.action, s.dispatch_after, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END AS rank,
+           CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END AS stage
+    FROM steps s JOIN step_readiness r ON r.step_id = s.id
+    WHERE s.id = candidate.id AND s.state = 'Pending'
+      AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
+    LIMIT 1 -- or it would be joined in an order of the planner's own
+) AS s
+ON CONFLICT (step_id) DO NOTHING;
+
 -- name: breaker_for_dispatch()
 -- Whoever pauses waits until this dispatch is done, and then there is no other.
 SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE;
@@ -55,7 +74,8 @@ SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE;
 -- name: lock_queues(group)
 -- One dispatch at a time into a queue, so that the bound on Dispatched is exact over all groups.
 SELECT name FROM steps_queues q
-WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = :group AND a.queue = q.name)
+WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = :group AND a.queue = q.name
+       ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
 ORDER BY name FOR UPDATE;
 
 -- name: pick(group, now, limit, queues)
@@ -72,9 +92,10 @@ WITH room (queue, free) AS (
     SELECT a.step_id, a.rank, row_number() OVER (PARTITION BY a.queue ORDER BY a.rank, a.step_id) AS place, lane.free
     FROM lanes AS lane
     CROSS JOIN LATERAL (
-        SELECT o.step_id, o.rank, o.queue FROM steps_agenda o JOIN step_readiness r ON r.step_id = o.step_id
+        SELECT o.step_id, o.rank, o.queue FROM steps_agenda o
         WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
-          AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
+          AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
+               FROM step_readiness r WHERE r.step_id = o.step_id)
         ORDER BY o.rank, o.step_id LIMIT least(:limit, lane.free)
     ) AS a
 )

@@ -1,3 +1,7 @@
+-- name: keep_to_indexes()
+-- What PostgreSQL's planner needs to be told.
+SELECT 1 AS kept;
+
 -- name: fence(group, owner, token)
 -- Nobody else can write before this transaction ends, so reading is enough.
 SELECT lock_token FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token;
@@ -40,6 +44,16 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Running' AND own_co
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
 
+-- name: open_gates(ids, now)!
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+SELECT s.id,
+       CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END,
+       s."group", s.queue, s.action, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END, s.dispatch_after
+FROM json_each(:ids) AS candidate CROSS JOIN steps s CROSS JOIN step_readiness r
+WHERE s.id = candidate.value AND s.state = 'Pending'
+  AND r.step_id = s.id AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
+ON CONFLICT (step_id) DO NOTHING;
+
 -- name: breaker_for_dispatch()
 SELECT value FROM settings WHERE name = 'can_dispatch_steps';
 
@@ -61,9 +75,10 @@ WITH room (queue, free) AS (
     SELECT a.step_id, a.rank, row_number() OVER (PARTITION BY a.queue ORDER BY a.rank, a.step_id) AS place, lane.free
     FROM lanes AS lane
     JOIN steps_agenda a ON a.step_id IN (
-        SELECT o.step_id FROM steps_agenda o JOIN step_readiness r ON r.step_id = o.step_id
+        SELECT o.step_id FROM steps_agenda o
         WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
-          AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
+          AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
+               FROM step_readiness r WHERE r.step_id = o.step_id)
         ORDER BY o.rank, o.step_id LIMIT :limit)
 )
 SELECT step_id FROM candidates WHERE place <= free ORDER BY rank, step_id LIMIT :limit;
