@@ -294,12 +294,14 @@ def test_the_retry_of_a_cancelled_tree_is_not_undone_by_its_cancellation(engine:
 @pytest.mark.parametrize("place", [1, 2, 3])
 def test_a_retry_in_the_middle_of_a_tick_leaves_nothing_that_waits_in_vain(engine: Engine, place: int) -> None:
     """`behind` comes back with the one failure, and stands behind the other."""
-    engine.plant("root(bad:fail, worse:fail, slow > behind)", group=GROUP)
+    engine.plant("root(bad:fail, worse:fail, slow > behind), other", group=GROUP)
     with engine.worker() as runner:
-        run_level(engine, runner, "root")
+        root, other = engine.claim(runner, "root", "other")
+        run(runner, root)
         bad, worse, slow = engine.claim(runner, "bad", "worse", "slow")
         run(runner, bad, worse)
         engine.tick()
+        runner._finisher.hand_back(other)  # something else for the tick to check
         assert engine.state("behind") == "NotRunnable"
         heal(engine, "bad")
         interrupted = Tick(engine.app.database, "interrupted")
@@ -317,6 +319,7 @@ def test_a_retry_in_the_middle_of_a_tick_leaves_nothing_that_waits_in_vain(engin
     engine.settle()
     assert engine.states() == {
         "root": "Failed", "bad": "Completed", "worse": "Failed", "slow": "Completed", "behind": "NotRunnable",
+        "other": "Completed",
     }  # fmt: skip
 
 

@@ -118,6 +118,7 @@ class Machine(RuleBasedStateMachine):
         self.breaker_on = True
         self.workers: list[datetime] = []  # until when each of them counts as alive
         self.last_claims: dict[int, Claim] = {}
+        self.all_claims: list[Claim] = []
         self.history_read = 0
         self.open()
 
@@ -340,6 +341,7 @@ class Machine(RuleBasedStateMachine):
         for claim in claims:
             assert claim.token == self.model.claim(self.model.nodes[claim.step_id])
             self.last_claims[claim.step_id] = claim
+            self.all_claims.append(claim)
         return multiple(*claims)
 
     @rule(claim=claims, outcome=outcomes, seconds=st.sampled_from([0.0, 5.0]))
@@ -364,6 +366,33 @@ class Machine(RuleBasedStateMachine):
     def finish_what_runs(self, which: int, outcome: str) -> None:
         if held := [node.id for node in self.model.nodes.values() if node.leased]:
             self.finish(self.last_claims[held[which % len(held)]], outcome, 1.0)
+
+    @rule(which=st.integers(0, 20), outcome=outcomes, lets_go=st.booleans())
+    def late_word(self, which: int, outcome: str, lets_go: bool) -> None:
+        """From a process that lost its step, about one that another process has now."""
+        lost = [
+            c for c in self.all_claims if self.model.nodes[c.step_id].leased and c is not self.last_claims[c.step_id]
+        ]
+        if lost and lets_go:
+            self.let_go(lost[which % len(lost)])
+        elif lost:
+            self.finish(lost[which % len(lost)], outcome, 0.0)
+
+    @rule(target=claims, which=st.integers(0, 20), outcome=st.sampled_from(["hand_back", "throttle", "cancel"]))
+    def run_again(self, which: int, outcome: str) -> Any:
+        """A process loses its step, and another gets it."""
+        if not (running := [n for n in self.model.nodes.values() if n.leased and n.state is State.RUNNING]):
+            return multiple()
+        node = running[which % len(running)]
+        if outcome == "cancel":
+            self.cancel(node.id)
+            self.let_go(self.last_claims[node.id])
+            self.retry(node.id)
+        else:
+            self.finish(self.last_claims[node.id], outcome, 0.0)
+        self.engine_and_model_agree()
+        self.tick_until_quiet()
+        return self.claim(100)
 
     @rule(claim=claims)
     def let_go(self, claim: Claim) -> None:
@@ -544,7 +573,7 @@ def play(fresh: Callable[[], Opener], examples: int, *, slots: int = 50, reopens
 @pytest.mark.sqlite
 @pytest.mark.parametrize("slots", [1, 50])
 def test_any_operations_in_any_order_agree_with_the_model_in_memory(slots: int) -> None:
-    play(lambda: partial(Stepwell, "sqlite://"), 30, slots=slots, reopens=False)
+    play(lambda: partial(Stepwell, "sqlite://"), 60, slots=slots, reopens=False)
 
 
 @pytest.mark.sqlite

@@ -134,8 +134,9 @@ def test_a_tick_changes_only_rows_of_its_group(engine: Engine) -> None:
 # What it picks -----------------------------------------------------------------------------------------------
 
 
-def test_at_most_twice_the_live_slots_of_a_queue_stay_dispatched(engine: Engine) -> None:
-    engine.plant(", ".join(f"s{number}" for number in range(20)))
+@pytest.mark.parametrize("group", [None, GROUP], ids=["over all groups", "within one group"])
+def test_at_most_twice_the_live_slots_of_a_queue_stay_dispatched(engine: Engine, group: str | None) -> None:
+    engine.plant(", ".join(f"s{number}" for number in range(20)), group=group)
     with engine.worker(slots=3) as runner:
         engine.tick()
         assert list(engine.states().values()).count("Dispatched") == 6
@@ -160,8 +161,8 @@ def test_slots_of_a_worker_that_is_no_longer_alive_do_not_count(engine: Engine) 
 
 
 def test_the_bound_holds_for_each_queue_by_itself(engine: Engine) -> None:
-    engine.plant(", ".join(f"a{number}" for number in range(5)), queue="candles")
-    engine.plant(", ".join(f"b{number}" for number in range(5)))
+    engine.plant(", ".join(f"a{number}" for number in range(5)), group=GROUP, queue="candles")
+    engine.plant(", ".join(f"b{number}" for number in range(5)), group=GROUP)
     with engine.worker(slots=1):
         engine.tick()
     dispatched = engine.sql("SELECT queue, count(*) AS steps FROM steps WHERE state = 'Dispatched' GROUP BY queue")
