@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.databases import fresh_app, settle
 from bench.figures import Figure
+from bench.idle import idle
 from bench.rows import ACTION, GROUP, behind_the_triggers
 from bench.shapes import open_steps
 from bench.workload import Workload
@@ -33,3 +34,4 @@ def picking(kind: str, directory: Path, count: int, repetitions: int) -> Iterato
             f"median of {repetitions}, picking {min(BATCH_LIMIT, count)} at a time; "
             f"slowest {max(milliseconds):.2f} ms",
         )  # fmt: skip
+        yield from idle(kind, app, f"beside {count:,} open steps that no worker serves", repetitions)

@@ -1,20 +1,18 @@
-"""What a tick costs: beside a million finished steps, beside what is blocked, and when there is nothing to do."""
+"""What a tick costs beside a million finished steps, and beside what is blocked."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.counting import counted
 from bench.databases import fresh_app, settle
 from bench.figures import Figure
+from bench.idle import idle
 from bench.rows import GROUP, Loader, Parent, behind_the_triggers
 from bench.shapes import blocked, finished
-from bench.timing import compare, stopwatch
+from bench.timing import compare
 from bench.workload import MARKS, OPEN, Workload
-from stepwell import Stepwell
 
 Crowd = Callable[[Loader, int, Parent], None]
 
@@ -47,25 +45,3 @@ def with_finished(kind: str, directory: Path, count: int, repetitions: int) -> I
 
 def with_blocked(kind: str, directory: Path, count: int, repetitions: int) -> Iterator[Figure]:
     return beside_a_crowd(kind, directory, "blocked", blocked, count, repetitions)
-
-
-def idle(kind: str, app: Stepwell, where: str, repetitions: int) -> Iterator[Figure]:
-    """A round of all ten groups that finds nothing to do."""
-    dispatcher = app.dispatcher()
-    assert dispatcher.round() == []
-    with counted(app.database) as counts:
-        assert dispatcher.round() == []
-    seconds = []
-    for _ in range(repetitions):
-        with stopwatch() as watch:
-            dispatcher.round()
-        seconds.append(watch.seconds)
-    yield Figure(f"statements of an idle round {where}", kind, counts.statements, "statements", "<= 2")
-    yield Figure(
-        f"writes of an idle round {where}", kind, counts.writing, "transactions", "<= 0",
-        f"of {counts.transactions} transactions, by the database's own account",
-    )  # fmt: skip
-    yield Figure(
-        f"an idle round of all ten groups {where}", kind, 1000 * statistics.median(seconds), "ms", None,
-        f"median of {repetitions}",
-    )  # fmt: skip

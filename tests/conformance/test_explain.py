@@ -59,7 +59,7 @@ def test_a_step_that_is_not_due_says_until_when(engine: Engine, line: str, cause
         assert not _explain(engine, "step").eligible
         engine.clock.advance((due - engine.clock.now()).total_seconds() - 0.001)
         runner.worker.heartbeat()
-        assert _only(engine, "step", "dispatch_after")
+        assert _only(engine, "step", "dispatch_after").changes_at == due
         engine.clock.advance(0.001)
         assert _explain(engine, "step").obstacles == []
 
@@ -169,9 +169,7 @@ def test_a_step_that_the_breaker_holds_back_is_eligible(engine: Engine) -> None:
     engine.app.breaker.pause("alice", "deploy")
     with engine.worker():
         obstacle = _only(engine, "step", "breaker")
-        assert obstacle.message == (
-            "dispatching is paused by operator:alice since 2026-01-01 00:00:00 UTC: deploy"
-        )
+        assert obstacle.message == ("dispatching is paused by operator:alice since 2026-01-01 00:00:00 UTC: deploy")
         assert _explain(engine, "step").eligible
         assert _explain(engine, "step").summary.startswith("it is ready, but held back")
         engine.change("DELETE FROM settings")

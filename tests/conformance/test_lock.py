@@ -281,7 +281,9 @@ def test_three_dispatchers_on_one_group_dispatch_every_step_once(shared_database
             for child in children:
                 ends(child)
         assert app.stats()["states"]["Dispatched"] == 300
-        count = "SELECT count(*) AS n, count(DISTINCT step_id) AS steps FROM step_transitions WHERE to_state = 'Dispatched'"
+        count = (
+            "SELECT count(*) AS n, count(DISTINCT step_id) AS steps FROM step_transitions WHERE to_state = 'Dispatched'"
+        )
         (row,) = app.database.read(lambda tx: tx.fetch(count, {}))
         assert (row["n"], row["steps"]) == (300, 300)
         assert sum(kept["steps_dispatched"] for kept in app.ticks(GROUP, 1_000)) == 300

@@ -8,13 +8,14 @@ and the ticks that follow must dispatch those without an obstacle, and no others
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwell import ActionRefused, InvalidStep, NewStep, Permanent, Reschedule, Retry, Skip, StepRef, Stop, Stepwell
+from stepwell import ActionRefused, InvalidStep, NewStep, Permanent, Reschedule, Retry, Skip, StepRef, Stepwell, Stop
 from stepwell.run.finish import Claim
 from stepwell.run.inline import InlineRunner
 from stepwell.testing import ManualClock, behave
@@ -106,10 +107,9 @@ class Moving:
 
     def _act(self, data: st.DataObject) -> None:
         act = getattr(self.app, data.draw(st.sampled_from(["cancel", "skip", "complete", "retry", "retry"])))
-        try:
-            act(data.draw(st.sampled_from(self.refs)), who="tester")
-        except ActionRefused:
-            pass
+        ref = data.draw(st.sampled_from(self.refs))
+        with suppress(ActionRefused):
+            act(ref, who="tester")
 
     def _wait(self, data: st.DataObject) -> None:
         self.clock.advance(data.draw(st.sampled_from([0.5, 29.0, 31.0])))
@@ -128,10 +128,8 @@ class Moving:
             st.sampled_from([{"parent": near.ref}, {"block": near.block_uuid}, {"depends_on": [near.ref]}])
         )
         place |= {"index": data.draw(st.integers(1, 3)), "trigger_rule": data.draw(st.sampled_from(TRIGGER_RULES))}
-        try:
+        with suppress(InvalidStep):
             self.refs.append(self.app.enqueue("behave", **place))
-        except InvalidStep:
-            pass
 
     def leave(self) -> None:
         """Make room for the next example: everything ends."""

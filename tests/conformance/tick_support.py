@@ -54,7 +54,9 @@ def force(engine: Engine, label: str, state: str) -> None:
 
 def heal(engine: Engine, label: str) -> None:
     """From now on the step does what it should: for retries that are to succeed."""
-    engine.change("UPDATE steps SET arguments = :good WHERE id = :id", good='{"outcome": "ok"}', id=engine.refs[label].id)
+    engine.change(
+        "UPDATE steps SET arguments = :good WHERE id = :id", good='{"outcome": "ok"}', id=engine.refs[label].id
+    )
 
 
 def every_state(engine: Engine, runner: InlineRunner) -> dict[str, Claim]:
@@ -70,9 +72,7 @@ def every_state(engine: Engine, runner: InlineRunner) -> dict[str, Claim]:
     )
     run_level(engine, runner, "root")
     claims = dict(
-        zip(
-            names := ("done", "passed", "broken", "halted", "ended", "mid"), engine.claim(runner, *names), strict=True
-        )
+        zip(names := ("done", "passed", "broken", "halted", "ended", "mid"), engine.claim(runner, *names), strict=True)
     )
     engine.app.cancel(engine.refs["ended"], who="tester")
     run(runner, *claims.values())
