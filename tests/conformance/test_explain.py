@@ -223,7 +223,8 @@ def test_steps_that_do_not_wait_for_dispatch_have_a_story(engine: Engine) -> Non
         assert "exception handler and sleeps" in _explain(engine, "asleep").summary
         run(runner, bad)
         engine.tick()
-        assert "retry or skip what failed before it" in _explain(engine, "behind").summary
+        culprit = f"because of step {bad.step_id} (bad, Failed): retry or skip that"
+        assert culprit in _explain(engine, "behind").summary
         assert _explain(engine, "bad").summary == "it ended Failed (error): Permanent: told to fail"
         run(runner, busy)
         assert _explain(engine, "busy").summary == "it ended Completed"

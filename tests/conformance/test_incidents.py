@@ -304,7 +304,7 @@ def test_no_dispatch_falls_into_an_interval_in_which_the_breaker_was_off(shared_
         thread = threading.Thread(target=work)
         thread.start()
         try:
-            for _ in range(20):
+            for _ in range(12):
                 assert progress.wait(60)
                 operator.breaker.pause("tester")
                 at_pause = dispatched()

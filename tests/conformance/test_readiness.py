@@ -21,7 +21,7 @@ from stepwell.run.inline import InlineRunner
 from stepwell.testing import ManualClock, behave
 from tests.conformance.tick_support import tick
 
-EXAMPLES = int(os.environ.get("STEPWELL_EXAMPLES", "25"))
+EXAMPLES = int(os.environ.get("STEPWELL_EXAMPLES", "20"))
 TRIGGER_RULES = ["all_concluded", "all_ended", "any_concluded"]
 ENDINGS = ["return", "fail", "stop", "skip", "retry", "throttle", "hand back", "keep running"]
 

@@ -23,7 +23,7 @@ def test_every_example_of_the_documentation_runs(example: str, tmp_path: Path, m
         exec(compile(example, "example", "exec"), names)
     finally:
         if hasattr(app := names.get("app"), "close"):
-            app.close()  # type: ignore[union-attr]
+            app.close()
 
 
 def test_the_first_example_of_the_readme_prints_what_it_says(

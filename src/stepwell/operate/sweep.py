@@ -37,6 +37,7 @@ def sweep(database: Database, groups: Collection[str] | None = None) -> list[Fin
 
 def _sweep_group(tx: Transaction, group: str) -> list[Finding]:
     tx.change("hold_one_snapshot")
+    tx.rows("keep_to_indexes")
     if tx.value("has_marks", group=group) is not None:
         return []  # decisions are under way: the ticks will make them
     findings = []

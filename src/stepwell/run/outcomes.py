@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+_MAX_SECONDS: Final = 100 * 365.25 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class Retry(Outcome):
 
     def __init__(self, message: str = "retry", *, in_: float | None = None, at: datetime | None = None) -> None:
         super().__init__(message)
-        self.in_ = in_
-        self.at = at
+        self.in_ = _seconds(in_)
+        self.at = _moment(at)
 
 
 class Reschedule(Outcome):
@@ -37,8 +39,8 @@ class Reschedule(Outcome):
 
     def __init__(self, *, in_: float = 0.0, at: datetime | None = None) -> None:
         super().__init__("reschedule")
-        self.in_ = in_
-        self.at = at
+        self.in_ = _seconds(in_) or 0.0
+        self.at = _moment(at)
 
 
 class Stop(Outcome):
@@ -51,3 +53,16 @@ class Skip(Outcome):
 
 class Permanent(Exception):
     """Fail at once: no retry will help."""
+
+
+def _seconds(value: float | None) -> float | None:
+    """Refused in the job's own code, where it is an error like any other, and not later in the worker."""
+    if value is not None and not 0 <= value <= _MAX_SECONDS:
+        raise ValueError(f"in_ is {value!r}, not a number of seconds between 0 and a hundred years")
+    return value
+
+
+def _moment(value: datetime | None) -> datetime | None:
+    if value is not None and value.tzinfo is None:
+        raise ValueError("at has no time zone: say datetime.now(UTC), not datetime.now()")
+    return value

@@ -26,6 +26,7 @@ Row = dict[str, Any]
 # outlast a burst of 8 writers (measured: at most 6 tries) and still give up within two seconds.
 CONFLICT_TRIES: Final = 40
 CONFLICT_PAUSE: Final = 0.05
+CONFLICT_SECONDS: Final = 5.0  # SQLite's own wait for a lock comes on top
 
 
 class Conflict(Exception):
@@ -96,14 +97,15 @@ class Database(ABC):
 
     def transact(self, work: Callable[[Transaction], T], *, write: bool = True) -> T:
         """Run `work` in one transaction of its own, again if it met a conflict."""
+        started = time.monotonic()
         for attempt in range(CONFLICT_TRIES):
             try:
                 with self._transaction(write) as tx:
                     return work(tx)
             except Conflict as conflict:
-                if attempt + 1 == CONFLICT_TRIES:
+                if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
                     raise DatabaseUnavailable(
-                        f"the database stayed busy through {CONFLICT_TRIES} tries ({conflict}); "
+                        f"the database stayed busy through {attempt + 1} tries ({conflict}); "
                         "nothing was written: look for a long transaction and try again"
                     ) from conflict
                 # Real time, whatever clock was injected: it is another process that we wait for.
