@@ -74,13 +74,13 @@ def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callabl
     rule, outcome, index = chance.choice(TRIGGER_RULES), chance.choice(OUTCOMES), chance.randint(0, 3)
     ends = chance.choices(OUTCOMES, k=3)
     order = chance.sample(list(PHASES), len(PHASES))
-    meanwhile = chance.choice(("", "", "cancel", "skip", "retry"))
+    meanwhile = chance.choice(("", "", "", "cancel", "skip", "retry"))
     creating = 1 if len(steps) < 50 else 0
     moves: list[tuple[float, Callable[[], Any]]] = [
-        (creating, lambda: machine.create_many(chance.choice(SHAPES))),
-        (creating, lambda: machine.create_root(coin, 5.0 * coin)),
+        (3 * creating, lambda: machine.create_many(chance.choice(SHAPES))),
+        (creating, lambda: machine.create_root(number < 2, 5.0 * coin)),
         (3 * creating, lambda: machine.create_child(step, index, number < 6, after, rule)),
-        (2 * creating, lambda: machine.join_block(step, index, coin)),
+        (2 * creating, lambda: machine.join_block(step, index, number < 5)),
         (creating, lambda: machine.create_dependent(after or [step], rule)),
         (4, lambda: machine.run_phases_in_any_order(step, order, number % 10 + 1, coin, meanwhile)),
         (2, machine.tick_once),
@@ -88,16 +88,15 @@ def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callabl
         (6, lambda: machine.work(ends)),
         (1, lambda: machine.claim(number % 4 + 1)),
         (2, lambda: machine.finish_what_runs(number, outcome)),
-        (2, lambda: machine.run_again(number, ("hand_back", "throttle", "cancel")[number % 3])),
-        (3, lambda: machine.late_word(number, outcome, coin)),
+        (3, lambda: machine.lose_to_another(number, ("hand_back", "throttle", "cancel")[number % 3], outcome)),
         (1, lambda: machine.cancel(step)),
-        (0.5, lambda: machine.skip(step)),
-        (0.5, lambda: machine.complete(step)),
+        (0.3, lambda: machine.skip(step)),
+        (0.3, lambda: machine.complete(step)),
         (1, lambda: machine.retry(step)),
         (2, lambda: machine.retry_what_ended_badly(number)),
-        (0.5, lambda: machine.turn_breaker(number > 5)),
-        (0.5, lambda: (machine.pause_workflow if number < 8 else machine.resume_workflow)(step)),
-        (1, lambda: machine.let_time_pass((1.0, 5.0, 30.0)[number % 3], coin)),
+        (1, lambda: machine.turn_breaker(number > 2)),
+        (1, lambda: (machine.pause_workflow if number < 3 else machine.resume_workflow)(step)),
+        (1, lambda: machine.let_time_pass((1.0, 5.0, 30.0)[number % 3], number > 1)),
         (1, machine.the_sweep_finds_nothing),
         (1, lambda: machine.explain(step)),
     ]

@@ -20,6 +20,7 @@ WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopp
 UNION
 SELECT s.id, 'it waits for something that cannot happen' FROM steps s JOIN step_readiness r ON r.step_id = s.id
 WHERE s."group" = :group AND s.state = 'Pending' AND r.hopeless
+  AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id AND a.stage = 'unchecked')
 UNION
 SELECT s.id, 'it may run and is not on the agenda' FROM steps s JOIN step_readiness r ON r.step_id = s.id
 WHERE s."group" = :group AND s.state = 'Pending' AND s.placed
