@@ -286,12 +286,14 @@ class Machine(RuleBasedStateMachine):
         for node in foretold.eligible(self.clock.now()):
             if self.model.nodes[node.id].state is State.DISPATCHED:
                 foretold.dispatch(node)
-        assert same(self.model.states()) == same(foretold.states()), "all is quiet, but not as foretold"
+        seen = same(self.model.states())
+        wrong = {n: f"model {fate}, engine {seen[n]}" for n, fate in same(foretold.states()).items() if seen[n] != fate}
+        assert not wrong, f"all is quiet, but not as foretold: {wrong}"
         left = self.model.eligible(self.clock.now())
         if self.breaker_on and left:
             assert len(self.in_state(State.DISPATCHED)) >= 2 * self.live_slots(), f"{left} could be dispatched"
         assert self.app.dispatcher().round() == [], "a quiet dispatcher finds something to do"
-        assert self.app.sweep() == []
+        assert (findings := self.app.sweep()) == [], findings
 
     def absorb_ticks(self) -> int:
         """Make the model do what the ticks did, if it allows it; returns how many changes there were."""
@@ -385,6 +387,8 @@ class Machine(RuleBasedStateMachine):
         self.engine_and_model_agree()
         if which % 2:
             self.finish(loser, late_word, 0.0)
+        elif node.state is State.RUNNING:
+            self.cancel(node.id)
         self.let_go(loser)
         return claims
 
@@ -482,7 +486,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def the_sweep_finds_nothing(self) -> None:
-        assert self.app.sweep() == []
+        assert (findings := self.app.sweep()) == [], findings
 
     @rule(step=steps)
     def explain(self, step: int) -> None:
@@ -505,7 +509,10 @@ class Machine(RuleBasedStateMachine):
             n.id: (same_fate(n.state, n.reason), n.leased, n.token, n.attempts, n.retries, n.own_code_done)
             for n in self.model.nodes.values()
         }
-        assert seen == expected
+        wrong = {
+            step: f"model {fate}, engine {seen.get(step)}" for step, fate in expected.items() if seen.get(step) != fate
+        }
+        assert (wrong, len(seen)) == ({}, len(expected)), wrong
         self.history_read = self.rows("SELECT coalesce(max(id), 0) AS last FROM step_transitions")[0]["last"]
 
     @invariant()
@@ -540,7 +547,7 @@ class Machine(RuleBasedStateMachine):
                 break
         assert [node for node in self.model.nodes.values() if not node.over] == []
         assert self.app.dispatcher().round() == []
-        assert self.app.sweep() == []
+        assert (findings := self.app.sweep()) == [], findings
         self.promises_hold()
 
 

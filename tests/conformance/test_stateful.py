@@ -24,10 +24,11 @@ from stepwell import Stepwell
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.phases import STATE_PHASES, Moment, settle_marks
 from stepwell.enqueue.draft import NewStep
-from stepwell.model.states import State
+from stepwell.model.states import UNFINISHED, State
 from stepwell.run.finish import Finisher
 from stepwell.testing import ManualClock
 from tests.conformance.machine import ACTION, OUTCOMES, PHASES, SHAPES, TRIGGER_RULES, Machine, Opener
+from tests.conformance.reference_model import ENDED_BADLY
 
 FULL: Final = os.environ.get("STEPWELL_EXPLORE") == "full"
 SEED: Final = int(os.environ.get("STEPWELL_EXPLORE_SEED", "20260101"))
@@ -68,19 +69,23 @@ def walk(open_app: Opener, seed: str, *, length: int, slots: int, reopens: bool 
 
 def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callable[[], Any]]]:
     """What can be done next, and how often it should be."""
-    steps, claims = list(machine.model.nodes), machine.all_claims
-    step, number, coin = chance.choice(steps), chance.randint(0, 20), chance.random() < 0.5
-    after = chance.sample(steps, min(len(steps), chance.choice((0, 0, 1, 2))))
+    nodes, claims = list(machine.model.nodes.values()), machine.all_claims
+    step, number, coin = chance.choice(nodes).id, chance.randint(0, 20), chance.random() < 0.5
+    # Among those that may have children, those with kin, those that ended badly: most of what is asked for is possible.
+    parent = chance.choice([node for node in nodes if node.state in UNFINISHED] or nodes)
+    kin = [node.id for node in nodes if node.workflow is parent.workflow and node.type == "default"]
+    after = chance.sample(kin, min(len(kin), chance.choice((0, 0, 1, 2))))
+    beside = chance.choice([node.id for node in nodes if coin and node.state in ENDED_BADLY] or [step])
     rule, outcome, index = chance.choice(TRIGGER_RULES), chance.choice(OUTCOMES), chance.randint(0, 3)
     ends = chance.choices(OUTCOMES, k=3)
     order = chance.sample(list(PHASES), len(PHASES))
     meanwhile = chance.choice(("", "", "", "cancel", "skip", "retry"))
-    creating = 1 if len(steps) < 50 else 0
+    creating = 1 if len(nodes) < 50 else 0
     moves: list[tuple[float, Callable[[], Any]]] = [
         (3 * creating, lambda: machine.create_many(chance.choice(SHAPES))),
         (creating, lambda: machine.create_root(number < 2, 5.0 * coin)),
-        (3 * creating, lambda: machine.create_child(step, index, number < 6, after, rule)),
-        (2 * creating, lambda: machine.join_block(step, index, number < 5)),
+        (3 * creating, lambda: machine.create_child(parent.id, index, number < 6, after, rule)),
+        (2 * creating, lambda: machine.join_block(beside, index, number < 5)),
         (creating, lambda: machine.create_dependent(after or [step], rule)),
         (4, lambda: machine.run_phases_in_any_order(step, order, number % 10 + 1, coin, meanwhile)),
         (2, machine.tick_once),

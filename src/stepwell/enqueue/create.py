@@ -113,22 +113,25 @@ class Creator:
 
 def _with_known_keys(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> dict[int, StepRef]:
     """Steps of this call whose idempotency key was used before: they exist, and are not created again."""
-    known: dict[int, StepRef] = {}
-    seen: dict[str, NewStep] = {}
+    keyed: dict[str, tuple[NewStep, str]] = {}
     for draft, text in zip(drafts, arguments, strict=True):
-        if draft.key is None:
-            continue
-        if draft.key in seen:
-            raise InvalidStep(f"two steps of one call have the key {draft.key!r}")
-        seen[draft.key] = draft
-        tx.rows("lock_name", name=f"key {draft.key}")
-        if (row := tx.row("step_with_key", key=draft.key)) is not None:
-            if (row["action"], codec.decode(row["arguments"])) != (draft.action, codec.decode(text)):
-                raise KeyConflict(
-                    f"the key {draft.key!r} belongs to step {row['id']} ({row['action']}), "
-                    "which has another action or other arguments; nothing was written"
-                )
-            known[id(draft)] = StepRef(row["id"], row["uuid"])
+        if draft.key is not None:
+            if draft.key in keyed:
+                raise InvalidStep(f"two steps of one call have the key {draft.key!r}")
+            keyed[draft.key] = draft, text
+    if not keyed:
+        return {}
+    keys = tx.array(list(keyed))
+    tx.rows("lock_keys", keys=keys)
+    known: dict[int, StepRef] = {}
+    for row in tx.rows("steps_with_keys", keys=keys):
+        draft, text = keyed[row["idempotency_key"]]
+        if (row["action"], codec.decode(row["arguments"])) != (draft.action, codec.decode(text)):
+            raise KeyConflict(
+                f"the key {draft.key!r} belongs to step {row['id']} ({row['action']}), "
+                "which has another action or other arguments; nothing was written"
+            )
+        known[id(draft)] = StepRef(row["id"], row["uuid"])
     return known
 
 
@@ -171,18 +174,24 @@ def write_neighbours(tx: Transaction, around: Neighbours, placements: Iterable[P
 
 def _enrol_created(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
     """What `enrol` does, without asking for what the placements already say."""
-    alone = [p.id for p in placements if not p.shares_block and not p.dependencies]
+    created = _span(tx, [placement.id for placement in placements])
+    alone = sum(not placement.shares_block and not placement.dependencies for placement in placements)
     if alone:
-        tx.change("enrol_on_agenda", ids=tx.array(alone), now=now)
-    if len(alone) < len(placements):
-        ids = tx.array([placement.id for placement in placements])
-        tx.change("enrol_in_blocks", ids=ids)
-        tx.change("enrol_on_marks", ids=ids)
+        tx.change("enrol_on_agenda", **created, now=now)
+    if alone < len(placements):
+        tx.change("enrol_in_blocks", **created)
+        tx.change("enrol_on_marks", **created)
 
 
 def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
     """Put new steps where ticks will find them."""
-    array = tx.array(ids)
-    tx.change("enrol_in_blocks", ids=array)
-    tx.change("enrol_on_agenda", ids=array, now=now)
-    tx.change("enrol_on_marks", ids=array)
+    new = _span(tx, ids)
+    tx.change("enrol_in_blocks", **new)
+    tx.change("enrol_on_agenda", **new, now=now)
+    tx.change("enrol_on_marks", **new)
+
+
+def _span(tx: Transaction, ids: Sequence[int]) -> dict[str, Any]:
+    """From the first id to the last; the ids themselves only if others took some in between."""
+    first, last = min(ids), max(ids)
+    return {"first": first, "last": last, "ids": tx.array(ids) if last - first + 1 > len(ids) else None}

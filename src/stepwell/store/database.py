@@ -26,7 +26,7 @@ Row = dict[str, Any]
 # outlast a burst of 8 writers (measured: at most 6 tries) and still give up within two seconds.
 CONFLICT_TRIES: Final = 40
 CONFLICT_PAUSE: Final = 0.05
-CONFLICT_SECONDS: Final = 5.0  # SQLite's own wait for a lock comes on top
+CONFLICT_SECONDS: Final = 15.0  # PostgreSQL takes a second to notice a deadlock; SQLite's own wait comes on top
 
 
 class Conflict(Exception):

@@ -12,9 +12,6 @@ SELECT name FROM steps_queues UNION SELECT lower(hostname) FROM workers;
 -- name: add_queue(name)!
 INSERT INTO steps_queues (name) VALUES (:name) ON CONFLICT DO NOTHING;
 
--- name: step_with_key(key)
-SELECT id, uuid, action, arguments FROM steps WHERE idempotency_key = :key;
-
 -- name: workflow_home(workflow)
 -- The group of a workflow that exists: of the step that it is named after, or of any other.
 SELECT "group" FROM steps WHERE uuid = :workflow

@@ -17,37 +17,44 @@ UPDATE steps SET followed = true, changed_from = NULL WHERE id IN (SELECT value 
 -- The write lock already keeps everyone else out.
 SELECT 1 AS held WHERE :name IS NOT NULL;
 
+-- name: lock_keys(keys)
+SELECT 1 AS held WHERE :keys IS NOT NULL;
+
+-- name: steps_with_keys(keys)
+SELECT s.id, s.uuid, s.action, s.arguments, s.idempotency_key
+FROM json_each(:keys) AS key CROSS JOIN steps s WHERE s.idempotency_key = key.value;
+
 -- name: new_steps(limit)
 SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' ORDER BY a.step_id LIMIT :limit;
 
 -- name: new_step(id)
 SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' AND a.step_id = :id;
 
--- name: enrol_in_blocks(ids)!
+-- name: enrol_in_blocks(first, last)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
 FROM steps
-WHERE id IN (SELECT value FROM json_each(:ids)) AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
+WHERE id BETWEEN :first AND :last AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
   AND state NOT IN ('Completed', 'Skipped')
 ON CONFLICT DO NOTHING;
 
--- name: enrol_on_agenda(ids, now)!
+-- name: enrol_on_agenda(first, last, now)!
 -- Steps that wait for nobody go straight on the agenda.
 INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
 SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
                 WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
        "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
 FROM steps
-WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Pending' AND placed
+WHERE id BETWEEN :first AND :last AND state = 'Pending' AND placed
   AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
   AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
 
--- name: enrol_on_marks(ids)!
+-- name: enrol_on_marks(first, last)!
 -- The others are looked at by the next tick, unless their parent's own code has yet to be done: its end will see to them.
 -- (Not to those that stand behind something that ended badly before: nothing announces that again.)
 INSERT INTO steps_marks ("group", step_id)
 SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
-WHERE s.id IN (SELECT value FROM json_each(:ids)) AND s.placed AND s.state IN ('Pending', 'NotRunnable')
+WHERE s.id BETWEEN :first AND :last AND s.placed AND s.state IN ('Pending', 'NotRunnable')
   AND CASE WHEN p.id IS NULL THEN s.block_uuid <> s.uuid OR s.dependencies > 0
            ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' OR s.dependencies > 0
                 OR EXISTS (SELECT 1 FROM steps_unconcluded u
