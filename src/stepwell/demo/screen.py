@@ -58,22 +58,24 @@ class _Events:
     def __init__(self, story: Story) -> None:
         self._story = story
         self._seen: dict[int, datetime] = {}
-        self._last_id = 0
+        self._last_ids: dict[int, int] = {}  # per step: of two steps, the earlier number may be committed later
         self._began: datetime | None = None
         self.steps: dict[str, list[Step]] = {}
 
     def look(self) -> list[tuple[float, Step, Transition]]:
-        found: list[tuple[Step, Transition]] = []
+        fresh: list[tuple[Step, Transition]] = []
         for root in self._story.roots:
             self.steps[root] = self._story.of(root)
             for step in self.steps[root]:
                 if self._seen.get(step.id) != step.updated_at:
                     self._seen[step.id] = step.updated_at
-                    found += [(step, change) for change in self._story.app.history(step)]
-        fresh = sorted(((s, c) for s, c in found if c.id > self._last_id), key=lambda pair: pair[1].id)
+                    told = self._last_ids.get(step.id, 0)
+                    changes = [change for change in self._story.app.history(step) if change.id > told]
+                    fresh += [(step, change) for change in changes]
+                    self._last_ids[step.id] = changes[-1].id if changes else told
         if not fresh:
             return []
-        self._last_id = fresh[-1][1].id
+        fresh.sort(key=lambda pair: pair[1].id)
         began = self._began = self._began or fresh[0][1].at
         return [((change.at - began).total_seconds(), step, change) for step, change in fresh]
 
