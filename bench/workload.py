@@ -9,8 +9,8 @@ from bench.timing import stopwatch
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.tick import TickReport
 from stepwell.ids import uuid7
-from stepwell.run.finish import Claim
-from stepwell.store import Transaction
+from stepwell.run.ending import Ending
+from stepwell.run.finish import Claim, Finisher
 
 # Each pair is a step that has just ended and one that waited for it: in a block, under a parent, by a DAG edge.
 BLOCK_PAIRS: Final = 7
@@ -29,6 +29,7 @@ class Workload:
         app.job(name=ACTION)(lambda: None)
         self._dispatcher = app.dispatcher([GROUP])
         self._runner = app.inline_runner(slots=SLOTS)
+        self._finisher = Finisher(app.database)
         self._round = 0
         self.busy = self._busy_parent()
 
@@ -101,14 +102,6 @@ class Workload:
         return self._runner.claim(2 * SLOTS)
 
     def _finish(self, claims: list[Claim]) -> None:
-        now = self._app.database.now()
-
-        def work(tx: Transaction) -> None:
-            for claim in claims:
-                state = tx.value(
-                    "finish", id=claim.step_id, token=claim.token, response="null", duration=0.0, actor=claim.actor,
-                    now=now,
-                )  # fmt: skip
-                assert state is not None
-
-        self._app.database.transact(work)
+        ending = Ending(verb="finish", response="null")
+        states = self._finisher.write_all([(claim, ending) for claim in claims])
+        assert None not in states

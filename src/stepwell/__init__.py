@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stepwell.app import Stepwell
-from stepwell.define.registry import JobDefinition, current_step
+from stepwell.define.job import Job
+from stepwell.define.registry import JobDefinition
 from stepwell.enqueue.draft import NewStep
 from stepwell.model.errors import (
     ActionRefused,
@@ -12,34 +13,59 @@ from stepwell.model.errors import (
     InvalidStep,
     KeyConflict,
     SchemaError,
+    StepDidNotConclude,
     StepNotFound,
+    StepTimeout,
     StepwellError,
     UnknownAction,
     UnstorableValue,
 )
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
-from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
+from stepwell.run.handle import Handle
+from stepwell.run.outcomes import (
+    NOT_COMPLETED,
+    JustEnd,
+    JustResolve,
+    MaxRetriesReached,
+    NonNotifiable,
+    Permanent,
+    Reschedule,
+    Retry,
+    Skip,
+    Stop,
+)
+from stepwell.run.running import RunningStep, current_step
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ActionRefused",
     "DatabaseUnavailable",
+    "Handle",
     "IllegalTransition",
     "InvalidStep",
+    "Job",
     "JobDefinition",
+    "JustEnd",
+    "JustResolve",
     "KeyConflict",
+    "MaxRetriesReached",
+    "NOT_COMPLETED",
     "NewStep",
+    "NonNotifiable",
     "Permanent",
     "Reschedule",
     "Retry",
+    "RunningStep",
     "SchemaError",
     "Skip",
     "State",
     "Step",
+    "StepDidNotConclude",
     "StepNotFound",
     "StepRef",
+    "StepTimeout",
     "Stepwell",
     "StepwellError",
     "Stop",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 from stepwell.clock import Clock, SystemClock
-from stepwell.define.registry import JobDefinition, Registry
+from stepwell.define.registry import MAX_NOT_COMPLETED, Policy, Registration, Registry, RetryRule
 from stepwell.dispatch import explain as explaining
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.dispatch.explain import Explanation
@@ -22,12 +22,13 @@ from stepwell.operate import invariants
 from stepwell.operate import sweep as sweeping
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
+from stepwell.run.backoff import Backoff
+from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
+from stepwell.run.running import RunningStep, running_step
 from stepwell.store import open_database
 from stepwell.store.migrate import ensure_schema, migrate
 
-P = ParamSpec("P")
-R = TypeVar("R")
 AnyStep = Step | StepRef | int | str
 
 
@@ -77,20 +78,23 @@ class Stepwell:
     # define -------------------------------------------------------------------------------------------
 
     def job(
-        self, *, name: str | None = None, retries: int = 3, **settings: Any
-    ) -> Callable[[Callable[P, R]], JobDefinition[P, R]]:
-        """Register a function as the code of an action (its name, unless another is given).
+        self,
+        *,
+        name: str | None = None,
+        retries: int = 3,
+        retry_on: RetryRule = (Exception,),
+        backoff: Backoff | None = None,
+        max_not_completed: int = MAX_NOT_COMPLETED,
+        **settings: Any,
+    ) -> Registration:
+        """Register a function, a coroutine function or a `Job` class as the code of an action (its name, by default).
 
-        `settings` are the fields of `NewStep` that every step of the job starts with: queue, timeout, priority, …
+        `retries` are re-runs beyond the first; `retry_on` says which errors deserve one (types, or a function of the
+        error); `backoff` is a number of seconds, a list of them, or a function of the number of the retry and the
+        error; `settings` are the fields of `NewStep` that every step of the job starts with: queue, timeout, …
         """
-
-        def register(function: Callable[P, R]) -> JobDefinition[P, R]:
-            action = name or function.__name__
-            job = JobDefinition(action, function, {"max_retries": retries, **settings}, self._create_one)
-            self.jobs.add(job)
-            return job
-
-        return register
+        policy = Policy(retry_on, backoff, max_not_completed)
+        return Registration(self, name, {"max_retries": retries, **settings}, policy)
 
     # enqueue ------------------------------------------------------------------------------------------
 
@@ -103,11 +107,15 @@ class Stepwell:
         return self.enqueue_many([draft], connection=connection)[0]
 
     def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:
-        """Create many steps at once, all or none; they may be each other's parents and dependencies."""
-        return self._creator.create(drafts, self.database.now(), connection)
+        """Create many steps at once, all or none; they may be each other's parents and dependencies.
 
-    def _create_one(self, draft: NewStep) -> StepRef:
-        return self.enqueue_many([draft])[0]
+        Children of the step that runs this code are part of its result: they are written with the end of its compute.
+        """
+        drafts = list(drafts)
+        running = running_step()
+        if running is not None and connection is None and running.is_parent_of(drafts):
+            return running.keep(drafts)
+        return self._creator.create(drafts, self.database.now(), connection)
 
     # dispatch and run -----------------------------------------------------------------------------------
 
@@ -124,16 +132,16 @@ class Stepwell:
         *,
         queues: Sequence[str] = (),
         slots: int = 8,
-        watch: Callable[[Step, State | None], None] | None = None,
+        watch: Callable[[RunningStep, State | None], None] | None = None,
     ) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
-        return InlineRunner(self.database, self.jobs, queues, slots, watch)
+        return InlineRunner(self.database, self.jobs, Finisher(self.database, self._creator), queues, slots, watch)
 
     def run_until_idle(
         self,
         *,
         slots: int = 8,
-        watch: Callable[[Step, State | None], None] | None = None,
+        watch: Callable[[RunningStep, State | None], None] | None = None,
         max_rounds: int = 100_000,
     ) -> int:
         """Dispatch and run inline until nothing more can be done now; returns how many runs there were."""

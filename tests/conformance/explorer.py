@@ -23,6 +23,7 @@ from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.outcomes import Permanent, Skip, Stop
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
+from tests.conformance.support import raised
 
 ACTION: Final = "explore"
 # A plan's step ends in one of these ways when it runs; `cancel`: by an operator while its code runs. The seventh way,
@@ -338,7 +339,7 @@ class Voyage:
                 self._ghosts.append(claim)
                 return
             case _:
-                answer = self._finisher.raised(claim, _ERRORS[outcome](), 0.0)
+                answer = raised(self._finisher, claim, _ERRORS[outcome]())
         assert answer is not None, f"the word of the holder of {claim.step_id} did not count"
 
     def _lay_ghosts(self) -> bool:

@@ -33,12 +33,12 @@ from stepwell.enqueue.draft import NewStep
 from stepwell.model.errors import ActionRefused, InvalidStep
 from stepwell.model.states import TERMINAL, State
 from stepwell.run.finish import Claim, Finisher
-from stepwell.run.inline import InlineRunner
 from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Transaction
 from stepwell.testing import ManualClock
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
+from tests.conformance.support import raised
 
 ACTION: Final = "act"
 WHO: Final = "tester"
@@ -118,7 +118,7 @@ class Machine(RuleBasedStateMachine):
     def open(self) -> None:
         self.app = self.open_app(clock=self.clock)
         self.app.job(name=ACTION)(lambda: None)
-        self.runner = InlineRunner(self.app.database, self.app.jobs, slots=self.slots)
+        self.runner = self.app.inline_runner(slots=self.slots)
         self.workers.append(self.clock.now() + timedelta(seconds=ALIVE_SECONDS))
         self.finisher = Finisher(self.app.database)
 
@@ -353,10 +353,10 @@ class Machine(RuleBasedStateMachine):
             case "hand_back":
                 return self.finisher.hand_back(claim)
             case "retry":
-                return self.finisher.raised(claim, Retry(in_=seconds), 0.0)
+                return raised(self.finisher, claim, Retry(in_=seconds))
             case "throttle":
-                return self.finisher.raised(claim, Reschedule(in_=seconds), 0.0)
-        return self.finisher.raised(claim, {"fail": Permanent, "stop": Stop, "skip": Skip}[outcome](), 0.0)
+                return raised(self.finisher, claim, Reschedule(in_=seconds))
+        return raised(self.finisher, claim, {"fail": Permanent, "stop": Stop, "skip": Skip}[outcome]())
 
     @rule(which=st.integers(0, 20), outcome=outcomes)
     def finish_what_runs(self, which: int, outcome: str) -> None:

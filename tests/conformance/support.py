@@ -13,12 +13,36 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 from uuid import uuid4
 
-from stepwell import NewStep, Step, StepRef, Stepwell, Transition
-from stepwell.run.finish import Claim
+from stepwell import NewStep, Permanent, Reschedule, Retry, Skip, State, Step, StepRef, Stepwell, Stop, Transition
+from stepwell.run.backoff import exponential
+from stepwell.run.ending import Ending, Verb
+from stepwell.run.finish import Claim, Finisher
 from stepwell.run.inline import InlineRunner
+from stepwell.run.lifecycle import describe
 from stepwell.testing import ManualClock, behave
 
 _TOKEN = re.compile(r"\s*(?:([(),>])|(!?)(\w+)(?::([\w/]+))?(?:<([\w+]+))?)")
+
+
+def raised(finisher: Finisher, claim: Claim, error: BaseException) -> State | None:
+    """Write the end of a run whose code raised this, as the lifecycle of a plain function would have it."""
+    return finisher.write(claim, _ending_of(claim, error))
+
+
+def _ending_of(claim: Claim, error: BaseException) -> Ending:
+    match error:
+        case Stop() | Skip():
+            verb: Verb = "stop" if isinstance(error, Stop) else "skip"
+            return Ending(verb=verb, reason=str(error) or ("stopped" if verb == "stop" else "skipped"), duration=0.1)
+        case Reschedule():
+            return Ending(verb="throttle", in_=error.in_, at=error.at)
+        case Permanent():
+            return Ending(verb="fail", reason="error", error=describe(error))
+    if claim.row["retries"] >= claim.row["max_retries"]:
+        return Ending(verb="fail", reason="max_retries_reached", error=describe(error))
+    if isinstance(error, Retry) and error.in_ is not None:
+        return Ending(verb="retry_later", in_=error.in_, error=describe(error))
+    return Ending(verb="retry_later", in_=exponential(claim.row["retries"] + 1), error=describe(error))
 
 
 class Engine:

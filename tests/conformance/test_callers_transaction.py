@@ -263,7 +263,7 @@ def test_a_parent_does_not_end_while_a_child_of_it_is_being_created(
         if outcome == "Completed":
             finisher.returned(claim, None, 0.0)
         else:
-            finisher.failed(claim, "no", None, 0.0)
+            finisher.failed(claim, "no")
         late = engine.app.enqueue("behave", label="late", parent=engine.refs["parent"], connection=connection)
         while_it_is_open(engine.app, connection, engine.tick)
         assert engine.state("parent") == "Running"

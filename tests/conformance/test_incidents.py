@@ -12,7 +12,7 @@ from stepwell import NewStep, Stepwell
 from stepwell.dispatch.lock import GroupLock
 from stepwell.dispatch.tick import Tick
 from stepwell.testing import behave
-from tests.conformance.support import Engine
+from tests.conformance.support import Engine, raised
 from tests.conformance.tick_support import GROUP, ends, force, hears, process, rows, run, run_level, tells, tick
 
 # A phase that reports work on zero changed rows wedges its group (F29) ----------------------------------------
@@ -151,7 +151,7 @@ def test_a_worker_that_was_thought_dead_does_not_overwrite_the_new_run(engine: E
         assert other._finisher.hand_back(old) == "Pending"  # somebody brings it back
         (new,) = engine.claim(other, "step")
         assert paused._finisher.returned(old, "old", 1.0) is None
-        assert paused._finisher.raised(old, RuntimeError("old"), 1.0) is None
+        assert raised(paused._finisher, old, RuntimeError("old")) is None
         assert engine["step"].state == "Running"
         other._finisher.returned(new, "new", 1.0)
         assert paused._finisher.returned(old, "old", 1.0) is None

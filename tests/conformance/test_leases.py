@@ -9,17 +9,17 @@ import pytest
 
 from stepwell import ActionRefused, Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.run.finish import Claim, Finisher
-from tests.conformance.support import Engine
+from tests.conformance.support import Engine, raised
 from tests.conformance.tick_support import GROUP, run, run_level
 
 WORDS: dict[str, Callable[[Finisher, Claim], Any]] = {
     "returned": lambda finisher, claim: finisher.returned(claim, "late", 1.0),
-    "raised": lambda finisher, claim: finisher.raised(claim, RuntimeError("late"), 1.0),
-    "failed": lambda finisher, claim: finisher.raised(claim, Permanent("late"), 1.0),
-    "stopped": lambda finisher, claim: finisher.raised(claim, Stop("late"), 1.0),
-    "skipped": lambda finisher, claim: finisher.raised(claim, Skip("late"), 1.0),
-    "retried": lambda finisher, claim: finisher.raised(claim, Retry("late"), 1.0),
-    "throttled": lambda finisher, claim: finisher.raised(claim, Reschedule(in_=1), 1.0),
+    "raised": lambda finisher, claim: raised(finisher, claim, RuntimeError("late")),
+    "failed": lambda finisher, claim: raised(finisher, claim, Permanent("late")),
+    "stopped": lambda finisher, claim: raised(finisher, claim, Stop("late")),
+    "skipped": lambda finisher, claim: raised(finisher, claim, Skip("late")),
+    "retried": lambda finisher, claim: raised(finisher, claim, Retry("late")),
+    "throttled": lambda finisher, claim: raised(finisher, claim, Reschedule(in_=1)),
     "handed back": lambda finisher, claim: finisher.hand_back(claim),
 }
 

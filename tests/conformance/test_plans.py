@@ -33,7 +33,7 @@ LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"]}
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
-    "parent_step_id", "duration_ms", "slots", "pid",
+    "parent_step_id", "duration_ms", "slots", "pid", "done", "total",
 }  # fmt: skip
 TIMES = {"now", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
@@ -188,7 +188,8 @@ def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
         return "00000000-0000-7000-8000-000000000000"
     if parameter in FLAGS:
         return True
-    return {"group": "alpha", "progress": "[]", "response": "null", "idle_ms": "1000"}.get(parameter, "default")
+    json = {"progress": "[]", "response": "null", "data": "null", "said": '[{"id": 1, "token": 1, "duration": 0.1}]'}
+    return (json | {"group": "alpha", "idle_ms": "1000"}).get(parameter, "default")
 
 
 def _plan_scans(app: Stepwell, tx: Transaction, sql: str, parameters: dict[str, Any]) -> list[str]:

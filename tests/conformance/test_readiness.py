@@ -19,6 +19,7 @@ from stepwell import ActionRefused, InvalidStep, NewStep, Permanent, Reschedule,
 from stepwell.run.finish import Claim
 from stepwell.run.inline import InlineRunner
 from stepwell.testing import ManualClock, behave
+from tests.conformance.support import raised
 from tests.conformance.tick_support import tick
 
 EXAMPLES = int(os.environ.get("STEPWELL_EXAMPLES", "20"))
@@ -157,7 +158,7 @@ def _end(runner: InlineRunner, claim: Claim, ending: str) -> Any:
         "retry": Retry("again", in_=10),
         "throttle": Reschedule(in_=20),
     }[ending]
-    return finisher.raised(claim, error, 0.0)
+    return raised(finisher, claim, error)
 
 
 SETTINGS = settings(

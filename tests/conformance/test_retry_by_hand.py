@@ -297,7 +297,7 @@ def test_a_handler_that_was_cancelled_at_work_waits_for_a_failure_again(engine: 
         (claim,) = engine.claim(runner, "root")
         finisher.returned(claim, None, 0.0)
         (claim,) = engine.claim(runner, "a")
-        finisher.failed(claim, "no", None, 0.0)
+        finisher.failed(claim, "no")
         (claim,) = engine.claim(runner, "h")
         engine.app.cancel(engine.refs["root"], who="ann")
         engine.tick()

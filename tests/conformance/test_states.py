@@ -14,7 +14,7 @@ from stepwell import ActionRefused, IllegalTransition, Permanent, Reschedule, Re
 from stepwell.model.states import TRANSITIONS, is_legal
 from stepwell.run.finish import Claim, Finisher
 from stepwell.testing import ManualClock
-from tests.conformance.support import Engine, in_processes, other_app, plain_connection
+from tests.conformance.support import Engine, in_processes, other_app, plain_connection, raised
 
 REFUSAL = (sqlite3.IntegrityError, psycopg.Error)
 
@@ -126,12 +126,12 @@ def test_the_history_row_lives_and_dies_with_the_change(engine: Engine) -> None:
 WORDS: dict[str, Callable[[Finisher, Claim], State | None]] = {
     "return": lambda say, claim: say.returned(claim, {"n": 1}, 0.1),
     "return the unstorable": lambda say, claim: say.returned(claim, float("nan"), 0.1),
-    "raise": lambda say, claim: say.raised(claim, RuntimeError("no"), 0.1),
-    "raise permanently": lambda say, claim: say.raised(claim, Permanent("no"), 0.1),
-    "retry": lambda say, claim: say.raised(claim, Retry(), 0.1),
-    "reschedule": lambda say, claim: say.raised(claim, Reschedule(in_=5), 0.1),
-    "stop": lambda say, claim: say.raised(claim, Stop(), 0.1),
-    "skip": lambda say, claim: say.raised(claim, Skip(), 0.1),
+    "raise": lambda say, claim: raised(say, claim, RuntimeError("no")),
+    "raise permanently": lambda say, claim: raised(say, claim, Permanent("no")),
+    "retry": lambda say, claim: raised(say, claim, Retry()),
+    "reschedule": lambda say, claim: raised(say, claim, Reschedule(in_=5)),
+    "stop": lambda say, claim: raised(say, claim, Stop()),
+    "skip": lambda say, claim: raised(say, claim, Skip()),
     "hand back": lambda say, claim: say.hand_back(claim),
 }
 

@@ -2,61 +2,148 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
-from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from stepwell.define.job import Job, hooks_of
+from stepwell.define.signature import Signature, is_coroutine
 from stepwell.enqueue.draft import NewStep
 from stepwell.model.errors import InvalidStep, StepwellError, UnknownAction
-from stepwell.model.step import Step, StepRef
+
+if TYPE_CHECKING:
+    from stepwell.app import Stepwell
+    from stepwell.run.backoff import Backoff
+    from stepwell.run.handle import Handle
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
-_current_step: Final[ContextVar[Step]] = ContextVar("stepwell_step")
-
-
-def current_step() -> Step:
-    """The step that the calling code runs for, as it was when it was claimed."""
-    try:
-        return _current_step.get()
-    except LookupError:
-        raise StepwellError("current_step() is for code that runs as a step") from None
+MAX_NOT_COMPLETED: Final = 20
+RetryRule = tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """What a job wants done about its errors and its unfinished runs."""
+
+    retry_on: RetryRule = (Exception,)
+    backoff: Backoff | None = None
+    max_not_completed: int = MAX_NOT_COMPLETED
+
+    def retries(self, error: BaseException) -> bool:
+        """Whether this error is worth a retry."""
+        if isinstance(self.retry_on, tuple):
+            # Beyond Exception there is only what ends programs; a job that raises it has failed like any other.
+            return isinstance(error, self.retry_on) or (Exception in self.retry_on and not isinstance(error, Exception))
+        return bool(self.retry_on(error))
+
+
+class _FunctionJob(Job):
+    """A function in the form that the lifecycle runs."""
+
+    def __init__(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    def compute(self) -> Any:
+        return self._function(**self._arguments)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class JobDefinition(Generic[P, R]):
-    """A registered function. Calling it runs it directly; `.enqueue` makes a step of it, typed like the function."""
+    """A registered job. Calling it runs it directly; `.enqueue` makes a step of it, typed like the code itself."""
 
     action: str
-    function: Callable[P, R]
+    code: Callable[..., Any]
     settings: dict[str, Any]
-    create: Callable[[NewStep], StepRef]
+    policy: Policy
+    app: Stepwell
+    signature: Signature
+    hooks: frozenset[str]
+    is_async: bool
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.function(*args, **kwargs)
+        made: Any = self.code(*args, **kwargs)
+        result: R = made.compute() if isinstance(made, Job) else made
+        return result
 
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> StepRef:
-        """Create a step that will call the function with these arguments."""
-        return self.create(self.draft(*args, **kwargs))
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Create a step that will run the code with these arguments."""
+        from stepwell.run.handle import Handle
+
+        (ref,) = self.app.enqueue_many([self.draft(*args, **kwargs)])
+        return Handle(ref, self.app, self.signature)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """The same, without holding up an event loop."""
+        return await asyncio.to_thread(self.enqueue, *args, **kwargs)
 
     def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
         """The same step, not created yet: to be given a place in a tree or a graph with others."""
+        arguments = self.signature.arguments(args, kwargs)
         try:
-            bound = inspect.signature(self.function).bind(*args, **kwargs)
+            return NewStep(action=self.action, arguments=arguments, **self.settings)
         except TypeError as error:
-            raise InvalidStep(f"{self.action}: {error}; nothing was written") from error
-        arguments = dict(bound.arguments)
-        for parameter in bound.signature.parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD:
-                arguments |= arguments.pop(parameter.name, {})
-        return NewStep(action=self.action, arguments=arguments, **self.settings)
+            raise InvalidStep(f"{self.action}: {error}; options are the fields of NewStep") from error
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
         """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""
-        return JobDefinition(self.action, self.function, {**self.settings, **settings}, self.create)
+        if "retries" in settings:
+            settings["max_retries"] = settings.pop("retries")
+        return replace(self, settings={**self.settings, **settings})
+
+    def begin(self, arguments: dict[str, Any]) -> Job:
+        """The job itself, ready to run with stored arguments."""
+        typed = self.signature.typed(arguments)
+        if isinstance(self.code, type) and issubclass(self.code, Job):
+            return self.code(**typed)
+        return _FunctionJob(self.code, typed)
+
+
+class _Computes(Protocol[R_co]):
+    def compute(self) -> R_co: ...
+
+
+class _ComputesLater(Protocol[R_co]):
+    def compute(self) -> Awaitable[R_co]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The decorator that `app.job(…)` gives."""
+
+    app: Stepwell
+    name: str | None
+    settings: dict[str, Any]
+    policy: Policy
+
+    @overload
+    def __call__(self, code: Callable[P, _ComputesLater[R]]) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, code: Callable[P, _Computes[R]]) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, code: Callable[P, Awaitable[R]]) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, code: Callable[P, R]) -> JobDefinition[P, R]: ...
+    def __call__(self, code: Callable[..., Any]) -> JobDefinition[Any, Any]:
+        action = self.name or code.__name__
+        if isinstance(code, type):
+            if not issubclass(code, Job):
+                raise StepwellError(f"{action}: a class that runs as a step is a subclass of stepwell.Job")
+            hooks, gives = hooks_of(code), code.compute
+            is_async = any(inspect.iscoroutinefunction(getattr(code, name)) for name in (*hooks, "compute"))
+        else:
+            hooks, gives, is_async = frozenset[str](), code, is_coroutine(code)
+        signature = Signature(action, code, gives)
+        job: JobDefinition[Any, Any] = JobDefinition(
+            action, code, self.settings, self.policy, self.app, signature, hooks, is_async
+        )
+        self.app.jobs.add(job)
+        return job
 
 
 class Registry:
@@ -68,23 +155,19 @@ class Registry:
     def add(self, job: JobDefinition[..., Any]) -> None:
         if job.action in self._jobs:
             raise StepwellError(f"the action {job.action!r} is already registered with this app")
-        for parameter in inspect.signature(job.function).parameters.values():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-                raise StepwellError(
-                    f"{job.action}({parameter}): arguments are stored by name, so every parameter needs one"
-                )
         self._jobs[job.action] = job
 
     def actions(self) -> frozenset[str]:
         return frozenset(self._jobs)
 
-    def call(self, step: Step) -> Any:
-        """Run the code of a step's action with its arguments."""
-        job = self._jobs.get(step.action)
-        if job is None:
-            raise UnknownAction(f"no job {step.action!r} is registered with this app")
-        token = _current_step.set(step)
+    def __iter__(self) -> Iterator[JobDefinition[..., Any]]:
+        return iter(self._jobs.values())
+
+    def __contains__(self, action: str) -> bool:
+        return action in self._jobs
+
+    def __getitem__(self, action: str) -> JobDefinition[..., Any]:
         try:
-            return job.function(**step.arguments)
-        finally:
-            _current_step.reset(token)
+            return self._jobs[action]
+        except KeyError:
+            raise UnknownAction(f"no job {action!r} is registered with this app") from None

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep, check, due, encode_arguments
-from stepwell.enqueue.place import Neighbours, Placement, id_of, place
+from stepwell.enqueue.place import Neighbours, Placement, id_of, normal_uuid, place
 from stepwell.ids import uuid7s
 from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict
 from stepwell.model.reasons import DORMANT
@@ -66,11 +66,7 @@ class Creator:
     def create(self, drafts: Iterable[NewStep], now: datetime, connection: Any = None) -> list[StepRef]:
         """Create them all or none, in the caller's transaction if a connection is given."""
         drafts = list(drafts)
-        if len({id(draft) for draft in drafts}) < len(drafts):
-            raise InvalidStep("the same NewStep stands in the call twice")
-        for draft in drafts:
-            check(draft)
-        arguments = [encode_arguments(draft) for draft in drafts]
+        arguments = _checked(drafts)
         if not drafts:
             return []
         if connection is not None:
@@ -82,16 +78,21 @@ class Creator:
                 ) from conflict
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 
+    def create_in(self, tx: Transaction, drafts: Sequence[NewStep], now: datetime) -> list[StepRef]:
+        """Create them in a transaction of ours that does more than that."""
+        return self._write(tx, drafts, _checked(drafts), now)
+
     def _write(
         self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
     ) -> list[StepRef]:
         known = _with_known_keys(tx, drafts, arguments)
         placements = [
-            Placement(draft, uuid, arguments=text)
+            Placement(draft, uuid if draft.uuid is None else normal_uuid(draft.uuid, "uuid"), arguments=text)
             for draft, uuid, text in zip(drafts, uuid7s(len(drafts)), arguments, strict=True)
             if id(draft) not in known
         ]
         if placements:
+            _refuse_taken_uuids(tx, placements)
             self._learn_names(tx, drafts)
             around = place(tx, placements, self._queues, self._rotation, known)
             _insert(tx, around.parents_first, now)
@@ -109,6 +110,24 @@ class Creator:
     def names(self, tx: Transaction) -> tuple[set[str], list[str]]:
         """The queues and the rotation of groups as they are now (for adopting rows)."""
         return {row["name"] for row in tx.rows("queue_names")}, [row["group"] for row in tx.rows("rotation")]
+
+
+def _checked(drafts: Sequence[NewStep]) -> list[str]:
+    """Refuse what can be refused without a database; returns their arguments as JSON."""
+    if len({id(draft) for draft in drafts}) < len(drafts):
+        raise InvalidStep("the same NewStep stands in the call twice")
+    for draft in drafts:
+        check(draft)
+    return [encode_arguments(draft) for draft in drafts]
+
+
+def _refuse_taken_uuids(tx: Transaction, placements: Sequence[Placement]) -> None:
+    chosen = [placement.uuid for placement in placements if placement.draft.uuid is not None]
+    if not chosen:
+        return
+    taken = [row["uuid"] for row in tx.rows("lock_steps", ids=tx.array([]), uuids=tx.array(chosen))]
+    if taken or len(set(chosen)) < len(chosen):
+        raise InvalidStep(f"a step with the uuid {(taken or chosen)[0]} exists already; nothing was written")
 
 
 def _with_known_keys(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> dict[int, StepRef]:

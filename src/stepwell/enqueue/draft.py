@@ -30,6 +30,7 @@ class NewStep:
 
     action: str
     arguments: Any = field(default_factory=dict)
+    uuid: str | None = None  # one is made if none is given
     parent: StepLike | None = None
     block: str | None = None
     child_block: str | None = None

@@ -93,10 +93,14 @@ def place(
     around = Neighbours()
     # Most steps of a big call name nobody and nothing: they need a group, a queue and no more thought.
     naming = [placement for placement in placements if _names_others(placement.draft)]
-    existing = _find_existing(tx, naming, known)
-    of_draft = {id(placement.draft): placement for placement in placements} if naming else {}
+    # By the draft itself, and by its uuid.
+    new: dict[int | str, Placement] = {}
+    if naming:
+        new |= {id(placement.draft): placement for placement in placements}
+        new |= {placement.uuid: placement for placement in placements}
+    existing = _find_existing(tx, naming, new, known)
     for placement in naming:
-        _tie(placement, existing, of_draft, known, around)
+        _tie(placement, existing, new, known, around)
     _find_blocks(tx, naming, around)
     around.parents_first = _parents_first(placements) if naming else list(placements)
     _Homes(placements, naming).settle(tx, rotation)
@@ -122,7 +126,10 @@ def _names_others(draft: NewStep) -> bool:
 
 
 def _find_existing(
-    tx: Transaction, placements: Iterable[Placement], known: Mapping[int, StepRef]
+    tx: Transaction,
+    placements: Iterable[Placement],
+    new: Mapping[int | str, Placement],
+    known: Mapping[int, StepRef],
 ) -> dict[int | str, Row]:
     ids, uuids = set[int](), set[str]()
     for placement in placements:
@@ -133,8 +140,8 @@ def _find_existing(
                     ids.add(existing.id)
                 case int(number) if abs(number) < 2**63:
                     ids.add(number)
-                case str(uuid):
-                    uuids.add(normal_uuid(uuid, "a step"))
+                case str(text) if (uuid := normal_uuid(text, "a step")) not in new:
+                    uuids.add(uuid)
     if not ids and not uuids:
         return {}
     found: dict[int | str, Row] = {}
@@ -155,7 +162,7 @@ def _refuse_unplaced(row: Row) -> None:
 def _tie(
     placement: Placement,
     existing: dict[int | str, Row],
-    of_draft: dict[int, Placement],
+    new: Mapping[int | str, Placement],
     known: Mapping[int, StepRef],
     around: Neighbours,
 ) -> None:
@@ -165,12 +172,14 @@ def _tie(
     def meant(step: StepLike, role: str) -> Placement | Row:
         step = known.get(id(step), step)
         if isinstance(step, NewStep):
-            if id(step) not in of_draft:
+            if id(step) not in new:
                 raise InvalidStep(f"{placement.name!r} names a new step as its {role} that is not part of this call")
-            return of_draft[id(step)]
+            return new[id(step)]
         key = (
             step.id if isinstance(step, Step | StepRef) else normal_uuid(step, role) if isinstance(step, str) else step
         )
+        if isinstance(key, str) and key in new:
+            return new[key]
         if key not in existing:
             raise InvalidStep(f"{placement.name!r} names a {role} that does not exist: {key}")
         return existing[key]

@@ -30,7 +30,7 @@ class Reader:
         """One step, by its id, uuid or reference."""
         match which:
             case Step() | StepRef():
-                key: int | str = which.id
+                key: int | str = which.id or which.uuid  # a child that was not written yet has no id
             case str() if which.isdecimal():
                 key = int(which)
             case _:

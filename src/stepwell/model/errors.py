@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepwell.model.step import Step
+
 
 class StepwellError(Exception):
     """The base of all of them."""
@@ -45,3 +50,15 @@ class LockLost(StepwellError):
 
 class UnknownAction(StepwellError, LookupError):
     """No job of that name is registered with this app."""
+
+
+class StepTimeout(StepwellError, TimeoutError):
+    """A step that somebody waited for has not ended in time; it goes on all the same."""
+
+
+class StepDidNotConclude(StepwellError):
+    """A step that somebody waited for failed, was stopped or cancelled, or cannot run; `step` is how it ended."""
+
+    def __init__(self, message: str, step: Step) -> None:
+        super().__init__(message)
+        self.step = step

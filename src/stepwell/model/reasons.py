@@ -23,7 +23,18 @@ WAITING_FOR_CHILDREN: Final = "waiting_for_children"
 MAX_RETRIES_REACHED: Final = "max_retries_reached"
 REFUSED: Final = "refused"
 
+ERROR: Final = "error"
+BAD_ARGUMENTS: Final = "bad_arguments"
+UNSTORABLE_RESULT: Final = "unstorable_result"
+BAD_CHILDREN: Final = "bad_children"
+NOT_VERIFIED: Final = "not_verified"
+POISON: Final = "poison"
+
 RETRY: Final = "retry"
+NOT_COMPLETED: Final = "not_completed"
+CHECK_AGAIN: Final = "double_check"
+RESCUED: Final = "rescued"
+RECOVERED: Final = "recovered"
 THROTTLED: Final = "throttled"
 HANDED_BACK: Final = "handed_back"
 REVIVED: Final = "revived"
@@ -39,7 +50,17 @@ ENGINE_REASONS: Final = CASCADED | {
     WAITING_FOR_CHILDREN,
     MAX_RETRIES_REACHED,
     REFUSED,
+    ERROR,
+    BAD_ARGUMENTS,
+    UNSTORABLE_RESULT,
+    BAD_CHILDREN,
+    NOT_VERIFIED,
+    POISON,
     RETRY,
+    NOT_COMPLETED,
+    CHECK_AGAIN,
+    RESCUED,
+    RECOVERED,
     THROTTLED,
     HANDED_BACK,
     REVIVED,

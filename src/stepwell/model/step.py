@@ -58,6 +58,11 @@ class Step:
     lease_deadline: datetime | None
     has_children: bool
     compute_done_at: datetime | None
+    stage: str | None
+    double_checks: int
+    checkpoint: Any
+    progress_done: float | None
+    progress_total: float | None
     own_code_done_at: datetime | None
     hostname: str | None
     tick_id: int | None
@@ -86,6 +91,7 @@ class Step:
         values["state"] = State(row["state"])
         values["arguments"] = codec.readable(row["arguments"])
         values["response"] = codec.readable(row["response"])
+        values["checkpoint"] = codec.readable(row["checkpoint"])
         for name in ("is_throttled", "was_throttled", "has_children"):
             values[name] = bool(row[name])  # SQLite stores them as 0 and 1
         return cls(**values)

@@ -1,23 +1,25 @@
-"""Telling the database how a run ended. A word that comes too late (an old token, a changed state) changes nothing."""
+"""Telling the database how runs ended. A word that comes too late (an old token, a changed state) changes nothing."""
 
 from __future__ import annotations
 
-import random
-import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from stepwell import codec
-from stepwell.model.errors import UnstorableValue
-from stepwell.model.reasons import ENGINE_REASONS
+from stepwell.enqueue.create import Creator
+from stepwell.enqueue.parcel import unwrap
+from stepwell.model.errors import InvalidStep
+from stepwell.model.reasons import BAD_CHILDREN, UNSTORABLE_RESULT
 from stepwell.model.states import State
-from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
+from stepwell.run.ending import Ending
 from stepwell.store import Database, Row, Transaction
 
-MAX_ERROR: Final = 8_000
-MAX_STACK: Final = 64_000
-BACKOFF_CAP: Final = 30.0
+# Three rescues are bad luck; a fourth death under the same step is the step's doing.
+RESCUES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,55 +36,112 @@ class Claim:
         return f"worker:{self.worker}"
 
 
-def backoff(retries: int) -> float:
-    """Seconds before the next try: 2^n with jitter, at most 30."""
-    return min(BACKOFF_CAP, 2.0**retries) * random.uniform(0.5, 1.0)
-
-
 class Finisher:
-    """Writes the end of runs. Every method answers with the step's new state, or None if the word came too late."""
+    """Writes the end of runs. An answer is the step's new state, or None if the word came too late."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, creator: Creator | None = None) -> None:
         self._database = database
+        self._creator = creator or Creator(database)
 
-    def returned(self, claim: Claim, response: Any, duration: float) -> State | None:
+    def write(self, claim: Claim, ending: Ending) -> State | None:
+        """One ending, in a transaction of its own."""
         try:
-            text = codec.encode(response, "response")
-        except UnstorableValue as error:
-            # The effects have happened: running it again would repeat them.
-            return self.failed(claim, f"the result cannot be stored: {error}", None, duration, "unstorable_result")
-        return self._say(claim, "finish", response=text, duration=duration)
+            return self._database.transact(lambda tx: self._write(tx, claim, ending))
+        except InvalidStep as error:  # its children; no other attempt would make better ones
+            failed = Ending(verb="fail", reason=BAD_CHILDREN, error=str(error), duration=ending.duration)
+            return self._database.transact(lambda tx: self._write(tx, claim, failed))
 
-    def raised(self, claim: Claim, error: BaseException, duration: float) -> State | None:
-        """Route an exception: a control flow of its own, a retry while some are left, or a failure."""
+    def write_all(self, endings: Sequence[tuple[Claim, Ending]]) -> list[State | None]:
+        """Many endings in one transaction, but for those that bring children."""
+        plain = [pair for pair in endings if not pair[1].children]
+        written = self._database.transact(lambda tx: self._write_plain(tx, plain))
+        states = dict(zip(map(id, plain), written, strict=True))
+        return [states[id(pair)] if id(pair) in states else self.write(*pair) for pair in endings]
+
+    def _write_plain(self, tx: Transaction, endings: Sequence[tuple[Claim, Ending]]) -> list[State | None]:
+        done = [pair for pair in endings if pair[1].verb == "finish" and pair[1].error is None]
+        states: dict[int, State | None] = {}
+        if done:
+            said = [
+                {"id": claim.step_id, "token": claim.token, "response": ending.response, "duration": ending.duration}
+                for claim, ending in done
+            ]
+            text = msgspec.json.encode(said).decode()
+            for row in tx.rows("finish_many", said=text, actor=done[0][0].actor, now=self._database.now()):
+                states[row["id"]] = State(row["state"])
+        written = {id(pair) for pair in done}
+        return [
+            states.get(claim.step_id) if id(pair) in written else self._write(tx, claim, ending)
+            for pair in endings
+            for claim, ending in [pair]
+        ]
+
+    def _write(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:
+        if ending.verb == "lost":
+            return None
         now = self._database.now()
-        match error:
-            case Stop():
-                return self._say(claim, "stop", reason=_said(error) or "stopped", duration=duration)
-            case Skip():
-                return self._say(claim, "skip", reason=_said(error) or "skipped", duration=duration)
-            case Reschedule():
-                return self._say(claim, "throttle", dispatch_after=error.at or now + timedelta(seconds=error.in_))
-            case Retry():
-                return self._retry(claim, error, _when(error, claim, now), duration)
-            case Permanent():
-                return self.failed(claim, describe(error), stack_of(error), duration)
-        when = now + timedelta(seconds=backoff(claim.row["retries"] + 1))
-        return self._retry(claim, error, when, duration)
+        if ending.children and not self._adopt(tx, claim, ending.children, now):
+            return None
+        words = _WORDS[ending.verb](ending, now)
+        state = tx.value(ending.verb, id=claim.step_id, token=claim.token, actor=claim.actor, now=now, **words)
+        return None if state is None else State(state)
 
-    def _retry(self, claim: Claim, error: BaseException, when: datetime, duration: float) -> State | None:
-        message, stack = describe(error), stack_of(error)
-        if claim.row["retries"] >= claim.row["max_retries"]:
-            return self.failed(claim, message, stack, duration, "max_retries_reached")
-        return self._say(claim, "retry_later", dispatch_after=when, error=message, stack=stack)
+    def _adopt(self, tx: Transaction, claim: Claim, children: Sequence[dict[str, Any]], now: datetime) -> bool:
+        """Create the children of a step, if the claim still holds."""
+        if tx.value("hold_lease", id=claim.step_id, token=claim.token) is None:
+            return False
+        self._creator.create_in(tx, [unwrap(child) for child in children], now)
+        return True
 
-    def failed(
-        self, claim: Claim, message: str, stack: str | None, duration: float, reason: str = "error"
-    ) -> State | None:
-        return self._say(claim, "fail", reason=reason, error=message, stack=stack, duration=duration)
+    def record(self, claim: Claim, stage: str, response: str, children: Sequence[dict[str, Any]]) -> bool:
+        """The end of compute, with its result and its children; what comes after it is still to run."""
+
+        def work(tx: Transaction) -> bool:
+            now = self._database.now()
+            if children and not self._adopt(tx, claim, children, now):
+                return False
+            said = {"id": claim.step_id, "token": claim.token}
+            return bool(tx.change("record_compute", stage=stage, response=response, now=now, **said))
+
+        return self._database.transact(work)
+
+    def checkpoint(self, claim: Claim, data: str) -> bool:
+        """What the next attempt is to find."""
+        return bool(
+            self._database.transact(
+                lambda tx: tx.change("keep_checkpoint", id=claim.step_id, token=claim.token, data=data)
+            )
+        )
+
+    def note(
+        self, claim: Claim, *, progress: tuple[float, float | None] | None = None, logs: Sequence[Row] = ()
+    ) -> None:
+        """What a run shows of itself while it goes on."""
+
+        def work(tx: Transaction) -> None:
+            if progress is not None:
+                done, total = progress
+                tx.change("note_progress", id=claim.step_id, token=claim.token, done=done, total=total)
+            attempt = claim.row["attempts"]
+            rows = [(claim.step_id, attempt, tx.moment(log["at"]), log["level"], log["message"]) for log in logs]
+            if rows:
+                tx.insert("step_logs", ("step_id", "attempt", "at", "level", "message"), rows)
+
+        self._database.transact(work)
+
+    # single words -----------------------------------------------------------------------------------------
+
+    def returned(self, claim: Claim, response: Any, duration: float = 0.0) -> State | None:
+        """It came to its end with this result."""
+        return self.write(claim, msgspec.structs.replace(returning(response), duration=duration))
+
+    def failed(self, claim: Claim, message: str, reason: str = "error", duration: float = 0.0) -> State | None:
+        """It failed, and no retry will help."""
+        return self.write(claim, Ending(verb="fail", reason=reason, error=message, duration=duration))
 
     def hand_back(self, claim: Claim) -> State | None:
-        return self._say(claim, "hand_back")
+        """It was not run to its end, and nothing is spent."""
+        return self.write(claim, Ending(verb="hand_back", stage=claim.row.get("stage")))
 
     def let_go(self, claim: Claim) -> bool:
         """The run has ended, whatever the database thinks of the step: its lease need not stand any longer."""
@@ -91,39 +150,43 @@ class Finisher:
             self._database.transact(lambda tx: tx.change("let_go", id=claim.step_id, token=claim.token, now=now))
         )
 
-    def _say(self, claim: Claim, statement: str, **values: Any) -> State | None:
-        now = self._database.now()
 
-        def work(tx: Transaction) -> State | None:
-            state = tx.value(statement, id=claim.step_id, token=claim.token, actor=claim.actor, now=now, **values)
-            return None if state is None else State(state)
-
-        return self._database.transact(work)
-
-
-def _when(error: Retry, claim: Claim, now: datetime) -> datetime:
-    if error.at is not None:
-        return error.at
-    return now + timedelta(seconds=backoff(claim.row["retries"] + 1) if error.in_ is None else error.in_)
-
-
-def _said(error: BaseException) -> str:
-    """What a job gave as its reason, never to be taken for one of the engine's own."""
+def returning(response: Any) -> Ending:
+    """The end of a run that came to a result; a result that cannot be stored is a failure."""
     try:
-        text = codec.clean_text(str(error), 200)
-    except Exception:
-        return ""
-    return f"job: {text}" if text in ENGINE_REASONS else text
+        return Ending(verb="finish", response=codec.encode(response, "response"))
+    except Exception as error:
+        # The effects have happened: running it again would repeat them.
+        return Ending(verb="fail", reason=UNSTORABLE_RESULT, error=f"the result cannot be stored: {error}")
 
 
-def describe(error: BaseException) -> str:
-    """The error in one line, even if it cannot print itself."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "<its text cannot be printed>"
-    return codec.clean_text(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_ERROR)
+def _when(ending: Ending, now: datetime) -> datetime | None:
+    if ending.at is not None:
+        return ending.at
+    if ending.verb == "hand_back" and not ending.in_:
+        return None  # as if it had never been taken
+    return now + timedelta(seconds=ending.in_)
 
 
-def stack_of(error: BaseException) -> str:
-    return codec.clean_text("".join(traceback.format_exception(error)), MAX_STACK)
+def _spelled(*names: str) -> Callable[[Ending, datetime], dict[str, Any]]:
+    """The parameters that a verb's statement takes from the ending."""
+
+    def words(ending: Ending, now: datetime) -> dict[str, Any]:
+        found = {name: getattr(ending, name) for name in names if name != "dispatch_after"}
+        return found | {"dispatch_after": _when(ending, now)} if "dispatch_after" in names else found
+
+    return words
+
+
+_WORDS: Final[dict[str, Callable[[Ending, datetime], dict[str, Any]]]] = {
+    "finish": _spelled("response", "error", "stack", "duration"),
+    "retry_later": _spelled("dispatch_after", "error", "stack", "stage"),
+    "throttle": _spelled("dispatch_after", "stage"),
+    "check_again": _spelled("dispatch_after", "stage"),
+    "not_completed": _spelled("dispatch_after", "limit", "error", "stage"),
+    "rescue": _spelled("dispatch_after", "limit", "error"),
+    "fail": _spelled("reason", "error", "stack", "stage", "duration"),
+    "stop": _spelled("reason", "duration"),
+    "skip": _spelled("reason", "duration"),
+    "hand_back": _spelled("dispatch_after", "error", "stage"),
+}

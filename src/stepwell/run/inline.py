@@ -12,9 +12,9 @@ from typing import Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.states import State
-from stepwell.model.step import Step
+from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.finish import Claim, Finisher
-from stepwell.run.outcomes import Outcome
+from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database, Row, Transaction
 
@@ -29,13 +29,14 @@ class InlineRunner:
         self,
         database: Database,
         registry: Registry,
+        finisher: Finisher,
         queues: Sequence[str] = (),
         slots: int = 8,
-        watch: Callable[[Step, State | None], None] | None = None,
+        watch: Callable[[RunningStep, State | None], None] | None = None,
     ) -> None:
         self._database = database
         self._registry = registry
-        self._finisher = Finisher(database)
+        self._finisher = finisher
         self._watch = watch
         self.worker = WorkerRow(database, queues, registry.actions(), slots)
         self._last_seen = database.now()
@@ -75,15 +76,13 @@ class InlineRunner:
         return [Claim(row["id"], row["lease_token"], self.worker.id, row) for row in rows]
 
     def _run(self, claim: Claim) -> None:
-        clock = self._database.clock
-        started = clock.monotonic()
-        step = Step.from_row(claim.row)
+        step = RunningStep(claim.row, DirectLine(self._database, self._finisher, claim))
         try:
-            response = self._registry.call(step)
-        except (Exception, Outcome) as error:
-            state = self._finisher.raised(claim, error, clock.monotonic() - started)
-        else:
-            state = self._finisher.returned(claim, response, clock.monotonic() - started)
+            ending = run_here(self._registry[step.action], step, claim.row["arguments"])
+        except KeyboardInterrupt:  # of the person who runs this, not of the job
+            self._finisher.hand_back(claim)
+            raise
+        state = self._finisher.write(claim, ending)
         if state is None:
             self._finisher.let_go(claim)
         if self._watch is not None:

@@ -1,24 +1,22 @@
-"""How a run of a step's code can end, and the exceptions by which code says so."""
+"""The exceptions by which a job's code says how its run is to end, and the value that says «not done yet»."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from enum import Enum
+from typing import Final
 
 _MAX_SECONDS: Final = 100 * 365.25 * 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    response: Any
+class NotCompleted(Enum):
+    """The type of `NOT_COMPLETED`."""
+
+    NOT_COMPLETED = "not_completed"
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    message: str
-    stack: str | None = None
-    reason: str = "error"
+# Returned by `compute`: I have done a part; run me again after my cooldown. No retry is spent.
+NOT_COMPLETED: Final = NotCompleted.NOT_COMPLETED
 
 
 class Outcome(Exception):
@@ -51,8 +49,32 @@ class Skip(Outcome):
     """End as Skipped: concluded without a result."""
 
 
+class JustEnd(Skip):
+    """Enough: neither failed nor completed. Ends as Skipped."""
+
+
+class JustResolve(Outcome):
+    """Nothing to retry and nothing to report: `resolve_exception` runs, and the own code is done."""
+
+
+class Fail(Outcome):
+    """End as Failed, now: no retry, no `ignore_exception`, no `resolve_exception`."""
+
+    def __init__(self, error: str | BaseException = "failed") -> None:
+        super().__init__(error)
+        self.error = error if isinstance(error, BaseException) else None
+
+
 class Permanent(Exception):
-    """Fail at once: no retry will help."""
+    """No retry will help."""
+
+
+class MaxRetriesReached(Exception):
+    """Enough retries: fail, whatever is left of them."""
+
+
+class NonNotifiable(Exception):
+    """Fail, and tell nobody."""
 
 
 def _seconds(value: float | None) -> float | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from stepwell.define.registry import JobDefinition, current_step
+from stepwell.define.registry import JobDefinition
 from stepwell.enqueue.draft import NewStep
 from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
+from stepwell.run.running import current_step
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -18,7 +20,7 @@ def behave(app: Stepwell, action: str = "behave") -> JobDefinition[..., Any]:
 
     `outcome` is one of ok, fail, raise, retry, stop, skip, throttle, sleep, or a list of them, one per attempt (the
     last one stays). `spawn` lists children (each a dict of this job's own arguments, `index` and `type` included)
-    that it creates before it ends.
+    that come into being while it runs, from outside of its own code: they are there however it ends.
     """
 
     @app.job(name=action)
@@ -30,7 +32,7 @@ def behave(app: Stepwell, action: str = "behave") -> JobDefinition[..., Any]:
     ) -> Any:
         step = current_step()
         if spawn and not step.has_children:
-            app.enqueue_many(_child(child, step.id, action) for child in spawn)
+            Context().run(app.enqueue_many, [_child(child, step.id, action) for child in spawn])
         if not isinstance(outcome, str):
             outcome = outcome[min(step.attempts, len(outcome)) - 1]
         return _do(app, outcome, result, seconds)

@@ -52,6 +52,11 @@ CREATE TABLE steps (
     lease_token       bigint NOT NULL DEFAULT 0,
     lease_deadline    timestamptz,
     compute_done_at   timestamptz,
+    stage             text, -- where the next attempt begins, once compute is done
+    double_checks     integer NOT NULL DEFAULT 0,
+    checkpoint        json, -- what a run left for the next attempt
+    progress_done     double precision,
+    progress_total    double precision,
     own_code_done_at  timestamptz,
     hostname          text,
     tick_id           bigint,
@@ -98,6 +103,17 @@ CREATE TABLE step_transitions (
     error      text
 );
 CREATE INDEX step_transitions_by_step ON step_transitions (step_id, id);
+
+-- What running code had to say (`step.log`).
+CREATE TABLE step_logs (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    step_id bigint NOT NULL,
+    attempt integer NOT NULL,
+    at      timestamptz NOT NULL,
+    level   text NOT NULL,
+    message text NOT NULL
+);
+CREATE INDEX step_logs_by_step ON step_logs (step_id, id);
 
 CREATE TABLE workflows (
     id            uuid PRIMARY KEY,

@@ -54,6 +54,11 @@ CREATE TABLE steps (
     lease_token       integer NOT NULL DEFAULT 0,
     lease_deadline    text,
     compute_done_at   text,
+    stage             text, -- where the next attempt begins, once compute is done
+    double_checks     integer NOT NULL DEFAULT 0,
+    checkpoint        text, -- what a run left for the next attempt
+    progress_done     real,
+    progress_total    real,
     own_code_done_at  text,
     hostname          text,
     tick_id           integer,
@@ -96,6 +101,17 @@ CREATE TABLE step_transitions (
     error      text
 );
 CREATE INDEX step_transitions_by_step ON step_transitions (step_id, id);
+
+-- What running code had to say (`step.log`).
+CREATE TABLE step_logs (
+    id      integer PRIMARY KEY AUTOINCREMENT,
+    step_id integer NOT NULL,
+    attempt integer NOT NULL,
+    at      text NOT NULL,
+    level   text NOT NULL,
+    message text NOT NULL
+);
+CREATE INDEX step_logs_by_step ON step_logs (step_id, id);
 
 CREATE TABLE workflows (
     id            text PRIMARY KEY,

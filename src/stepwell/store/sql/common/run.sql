@@ -10,36 +10,70 @@ UPDATE workers SET heartbeat_at = :now, alive_until = :alive_until WHERE id = :i
 -- name: forget_worker(id)!
 DELETE FROM workers WHERE id = :id;
 
--- name: finish(id, token, response, duration, actor, now)
--- Own code done: Completed, or Running until the children are.
+-- name: finish(id, token, response, error, stack, duration, actor, now)
+-- Own code done: Completed, or Running until the children are. No response: what is recorded stays.
 UPDATE steps SET
     state = CASE WHEN has_children THEN 'Running' ELSE 'Completed' END,
     reason = CASE WHEN has_children THEN 'waiting_for_children' END,
     completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,
-    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, response = :response,
+    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,
+    response = coalesce(:response, response), error_message = coalesce(error_message, :error),
+    error_stack_trace = coalesce(error_stack_trace, :stack), last_error = :error,
     duration = :duration, lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now,
     changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
 
--- name: retry_later(id, token, dispatch_after, error, stack, actor, now)
-UPDATE steps SET state = 'Pending', reason = 'retry', retries = retries + 1, dispatch_after = :dispatch_after,
-    error_message = coalesce(error_message, :error), last_error = :error,
-    error_stack_trace = coalesce(error_stack_trace, :stack),
+-- name: retry_later(id, token, dispatch_after, error, stack, stage, actor, now)
+UPDATE steps SET state = 'Pending', reason = 'retry', retries = retries + 1, not_completed = 0,
+    dispatch_after = :dispatch_after, stage = :stage, error_message = coalesce(error_message, :error),
+    last_error = :error, error_stack_trace = coalesce(error_stack_trace, :stack),
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
 
--- name: throttle(id, token, dispatch_after, actor, now)
-UPDATE steps SET state = 'Pending', reason = 'throttled', is_throttled = true, was_throttled = true,
-    dispatch_after = :dispatch_after, last_error = NULL,
+-- name: throttle(id, token, dispatch_after, stage, actor, now)
+UPDATE steps SET state = 'Pending', reason = 'throttled', is_throttled = true, was_throttled = true, not_completed = 0,
+    dispatch_after = :dispatch_after, stage = :stage, last_error = NULL,
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
 
--- name: fail(id, token, reason, error, stack, duration, actor, now)
+-- name: check_again(id, token, dispatch_after, stage, actor, now)
+UPDATE steps SET state = 'Pending', reason = 'double_check', double_checks = double_checks + 1, not_completed = 0,
+    dispatch_after = :dispatch_after, stage = :stage, last_error = NULL,
+    lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
+RETURNING state;
+
+-- name: not_completed(id, token, dispatch_after, limit, error, stage, actor, now)
+-- It did not come to its end: back after its cooldown, so many times in a row.
+UPDATE steps SET
+    state = CASE WHEN not_completed >= :limit THEN 'Failed' ELSE 'Pending' END,
+    reason = 'not_completed', not_completed = not_completed + 1,
+    completed_at = CASE WHEN not_completed >= :limit THEN :now END,
+    error_message = CASE WHEN not_completed >= :limit
+                         THEN coalesce(error_message, :error, 'it was not completed in ' || (not_completed + 1) || ' runs')
+                         ELSE coalesce(error_message, :error) END,
+    last_error = :error, dispatch_after = :dispatch_after, stage = :stage,
+    lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
+RETURNING state;
+
+-- name: rescue(id, token, dispatch_after, limit, error, actor, now)
+-- Its process died under it: back to its turn, so many times; then it is taken for poison.
+UPDATE steps SET
+    state = CASE WHEN rescues >= :limit THEN 'Failed' ELSE 'Pending' END,
+    reason = CASE WHEN rescues >= :limit THEN 'poison' ELSE 'rescued' END, rescues = rescues + 1,
+    completed_at = CASE WHEN rescues >= :limit THEN :now END,
+    error_message = coalesce(error_message, :error), last_error = :error, dispatch_after = :dispatch_after,
+    lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
+RETURNING state;
+
+-- name: fail(id, token, reason, error, stack, stage, duration, actor, now)
 UPDATE steps SET state = 'Failed', reason = :reason, error_message = coalesce(error_message, :error), last_error = :error,
-    error_stack_trace = coalesce(error_stack_trace, :stack), duration = :duration, completed_at = :now,
+    error_stack_trace = coalesce(error_stack_trace, :stack), stage = :stage, duration = :duration, completed_at = :now,
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
@@ -56,12 +90,33 @@ UPDATE steps SET state = 'Skipped', reason = :reason, duration = :duration, comp
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
 
--- name: hand_back(id, token, actor, now)
+-- name: hand_back(id, token, dispatch_after, error, stage, actor, now)
 -- Unfinished and unspent: the attempt does not count.
-UPDATE steps SET state = 'Pending', reason = 'handed_back', attempts = attempts - 1, last_error = NULL,
+UPDATE steps SET state = 'Pending', reason = 'handed_back', attempts = attempts - 1, last_error = :error,
+    dispatch_after = :dispatch_after, stage = :stage,
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
+
+-- name: hold_lease(id, token)
+-- Whoever speaks for the step may add to it: nobody takes the lease away before this transaction ends.
+UPDATE steps SET lease_token = lease_token, changed_from = NULL
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
+RETURNING id;
+
+-- name: record_compute(id, token, stage, response, now)!
+-- Compute is done and never runs again: the next attempt, should there be one, begins at the stage after it.
+UPDATE steps SET compute_done_at = coalesce(compute_done_at, :now), stage = :stage, response = :response,
+    updated_at = :now, changed_from = NULL
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL;
+
+-- name: keep_checkpoint(id, token, data)!
+UPDATE steps SET checkpoint = :data, changed_from = NULL
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL;
+
+-- name: note_progress(id, token, done, total)!
+UPDATE steps SET progress_done = :done, progress_total = :total, changed_from = NULL
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL;
 
 -- name: let_go(id, token, now)!
 -- The process of a step that was cancelled, skipped or failed from outside has ended.

@@ -26,7 +26,7 @@ FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 -- name: revive(ids, actor, reason, now)!
 UPDATE steps SET
     state = CASE WHEN own_code_done_at IS NOT NULL AND state <> 'NotRunnable' THEN 'Running' ELSE 'Pending' END,
-    reason = :reason, actor = :actor, attempts = 0, retries = 0, not_completed = 0, rescues = 0, dispatch_after = NULL,
+    reason = :reason, actor = :actor, attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0, dispatch_after = NULL,
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
     last_error = NULL, error_stack_trace = NULL, updated_at = :now, changed_from = state
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');

@@ -1,0 +1,152 @@
+"""The class form of a job: `compute` and the hooks around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from stepwell.enqueue.draft import NewStep
+    from stepwell.model.step import StepRef
+    from stepwell.run.running import RunningStep
+
+GUARDS: Final = ("start_or_stop", "start_or_fail", "start_or_skip", "start_or_retry")
+LATER_STAGES: Final = ("double_check", "confirm_or_retry", "complete")
+_HOOKS: Final = ("prepare", *GUARDS, *LATER_STAGES, "retry_exception", "ignore_exception", "resolve_exception")
+
+
+class Job:
+    """Code that runs as a step. A subclass writes `compute`, and what else it needs; every hook may be `async`.
+
+    The arguments of the step are those of its constructor:
+
+    >>> from dataclasses import dataclass
+    >>> from stepwell import Job, Stepwell
+    >>> app = Stepwell("sqlite://")
+    >>> @app.job(retries=5)
+    ... @dataclass
+    ... class SyncAccount(Job):
+    ...     account: int
+    ...
+    ...     def start_or_skip(self) -> bool:
+    ...         return self.account != 13
+    ...
+    ...     def compute(self) -> dict[str, int]:
+    ...         return {"account": self.account, "rows": 7}
+    >>> seven, thirteen = SyncAccount.enqueue(7), SyncAccount.enqueue(13)
+    >>> app.run_until_idle()
+    2
+    >>> seven.result(), app.step(thirteen).state.value
+    ({'account': 7, 'rows': 7}, 'Skipped')
+
+    One run goes: prepare → the guards `start_or_stop`, `start_or_fail`, `start_or_skip`, `start_or_retry` →
+    compute → double_check → confirm_or_retry → complete. Once compute is done it never runs again: a later attempt
+    begins at the stage that sent it back.
+    """
+
+    step: RunningStep  # set before `prepare`
+
+    # hooks ----------------------------------------------------------------------------------------------
+
+    def prepare(self) -> Any:
+        """Before everything else, in every attempt."""
+
+    def start_or_stop(self) -> Any:
+        """False: end as Stopped."""
+        return True
+
+    def start_or_fail(self) -> Any:
+        """False: end as Failed, without a retry."""
+        return True
+
+    def start_or_skip(self) -> Any:
+        """False: end as Skipped."""
+        return True
+
+    def start_or_retry(self) -> Any:
+        """False: not yet; spends a retry."""
+        return True
+
+    def compute(self) -> Any:
+        """The work. What it returns is the step's response."""
+        raise NotImplementedError(f"{type(self).__name__} has no compute")
+
+    def double_check(self) -> Any:
+        """Verify the work. False: look again after the backoff; False again: end as Failed."""
+        return True
+
+    def confirm_or_retry(self) -> Any:
+        """Has it taken effect? False: ask again later; spends a retry."""
+        return True
+
+    def complete(self) -> Any:
+        """The last of the own code."""
+
+    def retry_exception(self, error: BaseException) -> Any:
+        """True: retry while some are left. False: do not. None: as the job's settings say."""
+        return None
+
+    def ignore_exception(self, error: BaseException) -> Any:
+        """True: the own code is done all the same; the error is kept."""
+        return False
+
+    def resolve_exception(self, error: BaseException) -> Any:
+        """Mend what went wrong. True: the own code is done."""
+        return False
+
+    # from inside ----------------------------------------------------------------------------------------
+
+    def retry(self, message: str = "retry", *, in_: float | None = None, at: datetime | None = None) -> NoReturn:
+        """End this run and try again: spends a retry."""
+        self.step.retry(message, in_=in_, at=at)
+
+    def reschedule(self, *, in_: float = 0.0, at: datetime | None = None) -> NoReturn:
+        """End this run and come back later: throttled, spends nothing."""
+        self.step.reschedule(in_=in_, at=at)
+
+    def stop(self, reason: str = "") -> NoReturn:
+        """End as Stopped."""
+        self.step.stop(reason)
+
+    def skip(self, reason: str = "") -> NoReturn:
+        """End as Skipped."""
+        self.step.skip(reason)
+
+    def fail(self, error: str | BaseException = "failed") -> NoReturn:
+        """End as Failed, without a retry."""
+        self.step.fail(error)
+
+    def handle_exception(self, error: BaseException) -> NoReturn:
+        """Let the step end as if this had been raised."""
+        raise error
+
+    def children(self, *steps: NewStep | Sequence[NewStep]) -> list[StepRef]:
+        """Create a child block: see `RunningStep.children`."""
+        return self.step.children(*steps)
+
+    def checkpoint(self, data: Any) -> None:
+        """Keep data for the next attempt; `self.step.checkpointed` has it there."""
+        self.step.checkpoint(data)
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Show how far it is."""
+        self.step.progress(done, total)
+
+    def log(self, message: object) -> None:
+        """Leave a line in the step's own log."""
+        self.step.log(message)
+
+    # The names of those who come from the step dispatcher that Stepwell descends from.
+    retry_job = retry
+    report_and_fail = fail
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "handle" in cls.__dict__:
+            raise TypeError(f"{cls.__name__}.handle: the order of a run is Stepwell's; write compute and the hooks")
+
+
+def hooks_of(kind: type[Job]) -> frozenset[str]:
+    """The hooks that a class has written itself."""
+    return frozenset(name for name in _HOOKS if getattr(kind, name) is not getattr(Job, name))

@@ -1,0 +1,130 @@
+"""What a job takes and gives, by its annotations: checked when a step is created, and typed when it runs."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from stepwell import codec
+from stepwell.model.errors import InvalidStep, StepwellError
+
+_SIMPLE: Final = (str, int, bool, float)
+
+
+class Signature:
+    """The parameters of a callable, and the type of its result.
+
+    >>> from decimal import Decimal
+    >>> def pay(amount: Decimal, times: int = 1) -> list[Decimal]: ...
+    >>> pay_signature = Signature("pay", pay, pay)
+    >>> pay_signature.arguments((Decimal("1.50"),), {})
+    {'amount': Decimal('1.50')}
+    >>> pay_signature.typed({"amount": "1.50", "times": 2})
+    {'amount': Decimal('1.50'), 'times': 2}
+    >>> pay_signature.arguments(("many",), {})
+    Traceback (most recent call last):
+    ...
+    stepwell.model.errors.InvalidStep: pay: amount: Invalid decimal string; nothing was written
+    """
+
+    def __init__(self, action: str, takes: Callable[..., Any], gives: Callable[..., Any]) -> None:
+        self._action = action
+        self._signature = inspect.signature(takes)
+        self._extras: str | None = None  # the name of **kwargs
+        for parameter in self._signature.parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+                raise StepwellError(
+                    f"{action}({parameter}): arguments are stored by name, so every parameter needs one"
+                )
+            if parameter.kind is parameter.VAR_KEYWORD:
+                self._extras = parameter.name
+        hints = _hints(takes)
+        self._types = {
+            name: hint for name in self._signature.parameters if (hint := _decodable(hints.get(name))) is not Any
+        }
+        self._types.pop(self._extras or "", None)
+        self._result = _decodable(_hints(gives).get("return"))
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by their names; refuses those that the callable would not take."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidStep(f"{self._action}: {error}; nothing was written") from error
+        arguments = dict(bound.arguments)
+        if self._extras is not None:
+            arguments |= arguments.pop(self._extras, {})
+        for name, hint in self._types.items():
+            if name in arguments and not (type(arguments[name]) is hint and hint in _SIMPLE):
+                self._check(name, hint, arguments[name])
+        return arguments
+
+    def _check(self, name: str, hint: Any, value: Any) -> None:
+        """As it will arrive: through JSON and back."""
+        stored = codec.decode(codec.encode(value, f"arguments.{name}"))
+        try:
+            _convert(stored, hint)
+        except (ValueError, TypeError) as error:
+            raise InvalidStep(f"{self._action}: {name}: {error}; nothing was written") from error
+
+    def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Stored arguments as the callable wants them; raises ValueError or TypeError for what does not fit."""
+        self._signature.bind(**arguments)
+        typed = dict(arguments)
+        for name, hint in self._types.items():
+            if name in typed and not (type(typed[name]) is hint and hint in _SIMPLE):
+                try:
+                    typed[name] = _convert(typed[name], hint)
+                except (ValueError, TypeError) as error:
+                    raise ValueError(f"{name}: {error}") from error
+        return typed
+
+    def result(self, stored: Any) -> Any:
+        """A stored result as the callable gave it."""
+        return stored if self._result is Any else _convert(stored, self._result)
+
+
+def _hints(code: Callable[..., Any]) -> dict[str, Any]:
+    """Its annotations; none if they cannot be resolved (a name that exists only for the type checker)."""
+    target: Any = code.__init__ if isinstance(code, type) else code  # type: ignore[misc]
+    try:
+        return typing.get_type_hints(target)
+    except Exception:
+        return {}
+
+
+def _decodable(hint: Any) -> Any:
+    """The type itself, or Any if values of it cannot be made from JSON."""
+    if hint is None or hint is Any or hint is inspect.Parameter.empty:
+        return Any
+    if hint is type(None):
+        return Any
+    try:
+        msgspec.json.Decoder(hint, dec_hook=_make)
+    except Exception:
+        return Any
+    return hint
+
+
+def _convert(value: Any, hint: Any) -> Any:
+    return msgspec.convert(value, hint, str_keys=True, dec_hook=_make)
+
+
+def _make(hint: Any, value: Any) -> Any:
+    """Types that msgspec does not know: pydantic's models make themselves; anything else stays as it is stored."""
+    maker = getattr(hint, "model_validate", None)
+    if maker is not None:
+        return maker(value)
+    return value
+
+
+def is_coroutine(code: Any) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(code) or (
+        not isinstance(code, type | types.FunctionType) and inspect.iscoroutinefunction(getattr(code, "__call__", None))  # noqa: B004
+    )

@@ -1,0 +1,58 @@
+"""New steps as plain data, for the way from a job's process to the worker that writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from stepwell import codec
+from stepwell.enqueue.draft import NewStep, check
+from stepwell.model.step import Step, StepRef
+
+_DEFAULTS: Final = {field.name: field.default for field in fields(NewStep)}
+
+
+def wrap(draft: NewStep) -> dict[str, Any]:
+    """Everything that is not the default, as JSON can carry it; refuses what could not be created."""
+    check(draft)
+    wrapped = {
+        name: value
+        for name, usual in _DEFAULTS.items()
+        if name != "arguments" and (value := getattr(draft, name)) != usual
+    }
+    if isinstance(draft.delay, timedelta):
+        wrapped["delay"] = draft.delay.total_seconds()
+    if draft.dispatch_after is not None:
+        wrapped["dispatch_after"] = draft.dispatch_after.isoformat()
+    return wrapped | {"arguments": codec.decode(codec.encode(draft.arguments))}
+
+
+def unwrap(wrapped: dict[str, Any]) -> NewStep:
+    """The new step again.
+
+    >>> unwrap(wrap(NewStep(action="fetch", arguments={"n": 1}, delay=timedelta(seconds=2), key="k"))).delay
+    2.0
+    """
+    values = dict(wrapped)
+    if "dispatch_after" in values:
+        values["dispatch_after"] = datetime.fromisoformat(values["dispatch_after"])
+    if "relatable" in values:
+        values["relatable"] = tuple(values["relatable"])
+    return NewStep(**values)
+
+
+def is_below(draft: NewStep, parent: StepRef, child_block: str | None, kept: Collection[NewStep]) -> bool:
+    """Whether a new step is a child of this parent, or tied to new steps that are kept as such."""
+    if draft.block is not None and draft.block in {child_block, *(other.child_block for other in kept)}:
+        return True
+    uuids = {other.uuid for other in kept}
+    if any(_names(step, uuids) for step in (draft.parent, *draft.depends_on)):
+        return True
+    return _names(draft.parent, {parent.uuid}) or (type(draft.parent) is int and draft.parent == parent.id)
+
+
+def _names(step: object, uuids: Collection[str | None]) -> bool:
+    uuid = step.uuid if isinstance(step, Step | StepRef) else step
+    return isinstance(uuid, str) and uuid.lower() in uuids

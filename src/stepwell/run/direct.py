@@ -1,0 +1,61 @@
+"""Running a step in this process: what connects it with the database, and what drives its lifecycle."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from stepwell.define.registry import JobDefinition
+from stepwell.model.errors import InvalidStep
+from stepwell.run.ending import Ending
+from stepwell.run.finish import Claim, Finisher
+from stepwell.run.lifecycle import drive, handle
+from stepwell.run.outcomes import Fail
+from stepwell.run.running import RunningStep
+from stepwell.store import Database
+
+
+class DirectLine:
+    """A run that has the database at hand."""
+
+    def __init__(self, database: Database, finisher: Finisher, claim: Claim) -> None:
+        self._database = database
+        self._finisher = finisher
+        self._claim = claim
+        self._cancelled = threading.Event()
+
+    def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
+        try:
+            return self._finisher.record(self._claim, stage, response, children)
+        except InvalidStep as error:
+            raise Fail(error) from error
+
+    def checkpoint(self, data: str) -> bool:
+        return self._finisher.checkpoint(self._claim, data)
+
+    def progress(self, done: float, total: float | None) -> None:
+        self._finisher.note(self._claim, progress=(done, total))
+
+    def log(self, level: str, message: str) -> None:
+        self._finisher.note(self._claim, logs=[{"at": self._database.now(), "level": level, "message": message}])
+
+    def cancel_requested(self) -> bool:
+        return self._cancelled.is_set()
+
+    def request_cancel(self) -> None:
+        self._cancelled.set()
+
+
+def run_here(definition: JobDefinition[..., Any], step: RunningStep, arguments: str) -> Ending:
+    """Run a step in the calling thread; a coroutine job gets an event loop for the time."""
+    run = handle(definition, step, arguments)
+    if not definition.is_async:
+        return drive(run)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(run)
+    with ThreadPoolExecutor(1) as beside:  # the caller's own loop is busy with calling us
+        return beside.submit(asyncio.run, run).result()

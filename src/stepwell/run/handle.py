@@ -1,0 +1,85 @@
+"""What `.enqueue(…)` returns: the step's identity, and a way to wait for its end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout
+from stepwell.model.states import CONCLUDED
+from stepwell.model.step import Step, StepRef
+
+if TYPE_CHECKING:
+    from stepwell.app import Stepwell
+    from stepwell.define.signature import Signature
+
+R = TypeVar("R")
+
+# Looks are a primary-key read each; the pause grows from the first figure to the second.
+LOOK_SECONDS: Final = (0.001, 0.1)
+
+
+class Handle(StepRef, Generic[R]):
+    """A step that was just created."""
+
+    __slots__ = ("_app", "_signature")
+    __setattr__ = object.__setattr__
+
+    def __init__(self, ref: StepRef, app: Stepwell, signature: Signature) -> None:
+        super().__init__(ref.id, ref.uuid)
+        self._app = app
+        self._signature = signature
+
+    def step(self) -> Step:
+        """The step as it is now."""
+        return self._app.step(self)
+
+    def result(self, timeout: float | None = None) -> R:
+        """Wait for the end of the step and return its result, typed by the job's signature (None if it was skipped).
+
+        Raises `StepDidNotConclude` if it failed or was cancelled, and `StepTimeout` if it has not ended in time.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for pause in _pauses():
+            if self._ended():
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+            time.sleep(pause)
+        return self._outcome(timeout)
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> R:
+        for pause in _pauses():
+            if await asyncio.to_thread(self._ended):
+                break
+            await asyncio.sleep(pause)
+        return await asyncio.to_thread(self._outcome, None)
+
+    def _ended(self) -> bool:
+        try:
+            return self.step().state.is_terminal
+        except StepNotFound:
+            return False  # a child that is written with the end of its parent's code
+
+    def _outcome(self, timeout: float | None) -> R:
+        step = self.step()
+        if not step.state.is_terminal:
+            why = self._app.explain(step).summary
+            raise StepTimeout(f"step {step.id} ({step.name}) has not ended in {timeout} s: it is {step.state}; {why}")
+        if step.state not in CONCLUDED:
+            message = step.error_message or step.reason or "no reason given"
+            raise StepDidNotConclude(f"step {step.id} ({step.name}) is {step.state}: {message}", step)
+        result: R = self._signature.result(step.response)
+        return result
+
+
+def _pauses() -> Iterator[float]:
+    pause, longest = LOOK_SECONDS
+    while True:
+        yield pause
+        pause = min(pause * 1.2, longest)

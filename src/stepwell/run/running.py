@@ -1,0 +1,272 @@
+"""The step that runs now, as its own code sees it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, NoReturn, Protocol
+
+from stepwell import codec
+from stepwell.enqueue.draft import NewStep
+from stepwell.enqueue.parcel import is_below, wrap
+from stepwell.ids import uuid7
+from stepwell.model.errors import StepwellError
+from stepwell.model.step import Step, StepRef
+from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop
+
+MAX_LOG: Final = 8_000
+
+_running: Final[ContextVar[RunningStep]] = ContextVar("stepwell_running_step")
+
+
+class LeaseLost(BaseException):
+    """Somebody else speaks for the step by now: whatever this run still has to say counts for nothing."""
+
+
+class Line(Protocol):
+    """What connects a run with whoever supervises it. The first two answer False when the lease is lost."""
+
+    def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
+        """The end of compute, with all that it brought; durable when this returns."""
+
+    def checkpoint(self, data: str) -> bool:
+        """What the next attempt is to find; durable when this returns."""
+
+    def progress(self, done: float, total: float | None) -> None: ...
+
+    def log(self, level: str, message: str) -> None: ...
+
+    def cancel_requested(self) -> bool: ...
+
+
+def current_step() -> RunningStep:
+    """The step that the calling code runs for."""
+    step = running_step()
+    if step is None:
+        raise StepwellError("current_step() is for code that runs as a step")
+    return step
+
+
+def running_step() -> RunningStep | None:
+    return _running.get(None)
+
+
+class RunningStep(StepRef):
+    """The facts of the step at the moment of its claim, and what its code can do from inside."""
+
+    __slots__ = (
+        "_checkpoint", "_children", "_last_index", "_line", "_row", "_started", "arguments", "reached", "response",
+    )  # fmt: skip
+    __setattr__ = object.__setattr__  # a reference is frozen; a run is not
+
+    def __init__(self, row: Mapping[str, Any], line: Line) -> None:
+        super().__init__(row["id"], row["uuid"])
+        self._row = row
+        self._line = line
+        self._started = time.monotonic()
+        self._children: list[NewStep] = []
+        self._last_index = 0
+        self._checkpoint = row["checkpoint"]
+        self.reached: str | None = row["stage"]  # where the next attempt would begin
+        self.arguments: Any = {}
+        self.response: Any = None  # an alternative to returning it from compute
+
+    # what it is -----------------------------------------------------------------------------------------
+
+    @property
+    def action(self) -> str:
+        return str(self._row["action"])
+
+    @property
+    def label(self) -> str | None:
+        label: str | None = self._row["label"]
+        return label
+
+    @property
+    def workflow_id(self) -> str:
+        return str(self._row["workflow_id"])
+
+    @property
+    def parent_step_id(self) -> int | None:
+        parent: int | None = self._row["parent_step_id"]
+        return parent
+
+    @property
+    def index(self) -> int:
+        return int(self._row["index"])
+
+    @property
+    def queue(self) -> str:
+        return str(self._row["queue"])
+
+    @property
+    def group(self) -> str:
+        return str(self._row["group"])
+
+    @property
+    def priority(self) -> str:
+        return str(self._row["priority"])
+
+    @property
+    def relatable(self) -> tuple[str, str] | None:
+        kind = self._row["relatable_type"]
+        return None if kind is None else (kind, self._row["relatable_id"])
+
+    @property
+    def attempts(self) -> int:
+        """How often it was claimed, this time included."""
+        return int(self._row["attempts"])
+
+    @property
+    def retries(self) -> int:
+        """How many retries are spent; `max_retries` is how many there are."""
+        return int(self._row["retries"])
+
+    @property
+    def max_retries(self) -> int:
+        return int(self._row["max_retries"])
+
+    @property
+    def double_checks(self) -> int:
+        return int(self._row["double_checks"])
+
+    @property
+    def stage(self) -> str | None:
+        """Where this attempt begins, if an earlier one has done `compute`."""
+        stage: str | None = self._row["stage"]
+        return stage
+
+    @property
+    def timeout(self) -> float:
+        return float(self._row["timeout"])
+
+    @property
+    def cooldown(self) -> float:
+        return float(self._row["cooldown"])
+
+    @property
+    def has_children(self) -> bool:
+        return bool(self._row["has_children"])
+
+    @property
+    def ref(self) -> StepRef:
+        return StepRef(self.id, self.uuid)
+
+    # what it may ask --------------------------------------------------------------------------------------
+
+    @property
+    def timeout_reached(self) -> bool:
+        """Time to come to an end: what is not done after the cooldown is cut off."""
+        return self.timeout > 0 and time.monotonic() - self._started >= self.timeout
+
+    @property
+    def cancel_requested(self) -> bool:
+        """The step was cancelled, skipped or failed from outside; its result will not count."""
+        return self._line.cancel_requested()
+
+    @property
+    def checkpointed(self) -> Any:
+        """What `checkpoint` kept last, in this attempt or an earlier one; None at first."""
+        return codec.decode(self._checkpoint)
+
+    # what it may say --------------------------------------------------------------------------------------
+
+    def checkpoint(self, data: Any) -> None:
+        """Keep data for the next attempt, should there be one; it is safe when this returns."""
+        text = codec.encode(data, "checkpoint")
+        if not self._line.checkpoint(text):
+            raise LeaseLost
+        self._checkpoint = text
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Show how far it is."""
+        self._line.progress(float(done), None if total is None else float(total))
+
+    def log(self, message: object, *, level: int = logging.INFO) -> None:
+        """Leave a line in the step's own log."""
+        self._line.log(logging.getLevelName(level), codec.clean_text(str(message), MAX_LOG))
+
+    def retry(self, message: str = "retry", *, in_: float | None = None, at: datetime | None = None) -> NoReturn:
+        """End this run and try again: spends a retry."""
+        raise Retry(message, in_=in_, at=at)
+
+    def reschedule(self, *, in_: float = 0.0, at: datetime | None = None) -> NoReturn:
+        """End this run and come back later: throttled, spends nothing."""
+        raise Reschedule(in_=in_, at=at)
+
+    def stop(self, reason: str = "") -> NoReturn:
+        """End as Stopped."""
+        raise Stop(reason)
+
+    def skip(self, reason: str = "") -> NoReturn:
+        """End as Skipped."""
+        raise Skip(reason)
+
+    def fail(self, error: str | BaseException = "failed") -> NoReturn:
+        """End as Failed, without a retry."""
+        raise Fail(error)
+
+    # children -----------------------------------------------------------------------------------------------
+
+    def children(self, *steps: NewStep | Sequence[NewStep]) -> list[StepRef]:
+        """Create a child block: one argument after the other; those of a list side by side.
+
+        `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written with the
+        end of `compute` (once, whatever dies) and begin when the own code is done.
+        """
+        drafts: list[NewStep] = []
+        for place in steps:
+            together = [place] if isinstance(place, NewStep) else list(place)
+            if any(draft.index is None and draft.type == "default" for draft in together):
+                self._last_index += 1
+            for draft in together:
+                handler = draft.type != "default"
+                index = draft.index if handler or draft.index is not None else self._last_index
+                drafts.append(replace(draft, parent=self.uuid, index=index))
+        return self.keep(drafts)
+
+    def is_parent_of(self, drafts: Sequence[NewStep]) -> bool:
+        """Whether any of these is to stand below this step: then they are part of its result."""
+        return any(is_below(draft, self, self._row["child_block_uuid"], self._children) for draft in drafts)
+
+    def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
+        """Hold new steps until the end of compute. Their ids are not known yet (0), their uuids are."""
+        named = [replace(draft, uuid=draft.uuid or uuid7()) for draft in drafts]
+        places = {id(old): str(new.uuid) for old, new in zip(drafts, named, strict=True)}
+        kept = [_with_uuids(draft, places) for draft in named]
+        self._children += kept
+        return [StepRef(0, str(draft.uuid)) for draft in kept]
+
+    def take_children(self) -> list[dict[str, Any]]:
+        """What was kept, wrapped for the way; the next call finds only what came later."""
+        kept, self._children = self._children, []
+        return [wrap(draft) for draft in kept]
+
+    def record(self, stage: str, response: str) -> None:
+        """The end of compute, before the stages that come after it."""
+        if not self._line.record(stage, response, self.take_children()):
+            raise LeaseLost
+        self.reach(stage)
+
+    def reach(self, stage: str) -> None:
+        self.reached = stage
+
+
+def _with_uuids(draft: NewStep, places: Mapping[int, str]) -> NewStep:
+    """References to other new steps of the call, by their uuids: these can travel."""
+
+    def named(step: Any) -> Any:
+        if isinstance(step, NewStep):
+            if id(step) not in places:
+                raise StepwellError(f"{draft.label or draft.action!r} names a new step that is not part of this call")
+            return places[id(step)]
+        if isinstance(step, Step | StepRef):
+            return step.id or step.uuid
+        return step
+
+    parent = None if draft.parent is None else named(draft.parent)
+    return replace(draft, parent=parent, depends_on=tuple(map(named, draft.depends_on)))
