@@ -173,7 +173,14 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         elder, younger = runner.claim(2)
 
         connection.execute("SELECT 1")
-        end = {"id": elder.step_id, "token": elder.token, "response": "null", "duration": 0.0}
+        end = {
+            "id": elder.step_id,
+            "token": elder.token,
+            "response": "null",
+            "duration": 0.0,
+            "error": None,
+            "stack": None,
+        }
         late = app.database.within(connection)
         assert late.value("finish", **end, actor=elder.actor, now=app.clock.now()) == State.COMPLETED
         assert finisher.returned(younger, None, 0.0) is State.COMPLETED
