@@ -1,0 +1,195 @@
+"""Who gets the free slots: how many steps of each action one claim takes.
+
+A strategy knows no database. It is told how many steps of each action wait, and answers with a number for each;
+within an action the oldest step always goes first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias
+
+from stepwell.model.errors import StepwellError
+
+# A float counts as exactly the number that it is: 0.1 is a little more than a tenth.
+Priority: TypeAlias = int | float | Decimal | Fraction
+
+DEFAULT_PRIORITY: Final = 1
+
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+_LOGGER: Final = logging.getLogger("stepwell.share")
+
+
+class InvalidPriority(StepwellError, ValueError):
+    """A priority that is not a positive number."""
+
+
+class Strategy(Protocol):
+    """How the free slots are given out."""
+
+    def grants(
+        self, slots: int, waiting: Mapping[str, int], priorities: Mapping[str, Priority], held: Mapping[str, int]
+    ) -> Mapping[str, int] | None:
+        """How many steps of each action to take, or None: take the oldest, whatever they are.
+
+        `held` is what each action has already, say the slots it runs in; an action missing there has none, and
+        one missing in `priorities` has priority 1.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SortByDateCreated:
+    """Oldest first, whatever the action: nothing is divided."""
+
+    def grants(
+        self,
+        slots: int,
+        waiting: Mapping[str, int],
+        priorities: Mapping[str, Priority] = _NONE,
+        held: Mapping[str, int] = _NONE,
+    ) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DivideTotalValueEqually:
+    """Slots in proportion to the priority of each action that has work.
+
+    Every action with work gets one before any gets a second; what an action cannot use goes to the others in the same
+    proportion. All in exact arithmetic; where shares are equal, the larger priority goes first, then the name.
+
+    >>> DivideTotalValueEqually().grants(8, {"mail": 50, "report": 50, "sync": 1}, {"mail": 3, "report": 1})
+    {'mail': 5, 'report': 2, 'sync': 1}
+
+    The shares are those of what is held and what is free together, so an action that fills most of the slots leaves the
+    next free one to the others, however many of it wait.
+
+    >>> DivideTotalValueEqually().grants(1, {"mail": 50, "report": 50}, {"mail": 3, "report": 1}, {"mail": 3})
+    {'mail': 0, 'report': 1}
+    """
+
+    def grants(
+        self,
+        slots: int,
+        waiting: Mapping[str, int],
+        priorities: Mapping[str, Priority] = _NONE,
+        held: Mapping[str, int] = _NONE,
+    ) -> dict[str, int]:
+        claimants = [
+            _Claimant(action, _exactly(action, priorities.get(action, DEFAULT_PRIORITY)), held.get(action, 0), count)
+            for action, count in waiting.items()
+            if count > 0
+        ]
+        claimants.sort(key=lambda claimant: (-claimant.priority, claimant.action))
+        slots = min(max(slots, 0), sum(claimant.waiting for claimant in claimants))
+        without = [claimant for claimant in claimants if not claimant.held]
+        if slots <= len(without):
+            chosen = {claimant.action for claimant in without[:slots]}
+            return {claimant.action: int(claimant.action in chosen) for claimant in claimants}
+        return _divide(claimants, slots)
+
+
+def safely(
+    strategy: Strategy,
+    slots: int,
+    waiting: Mapping[str, int],
+    priorities: Mapping[str, Priority] = _NONE,
+    held: Mapping[str, int] = _NONE,
+) -> Mapping[str, int] | None:
+    """What the strategy grants; if it raises, or grants what is not there, that is logged and oldest-first serves.
+
+    >>> safely(DivideTotalValueEqually(), 4, {"mail": 9, "report": 9}, {"mail": 3})
+    {'mail': 3, 'report': 1}
+    """
+    name = type(strategy).__name__
+    try:
+        granted = strategy.grants(slots, waiting, priorities, held)
+        problem = None if granted is None else _problem(granted, slots, waiting)
+    except Exception:
+        _LOGGER.exception("the strategy %s raised; this claim takes the oldest steps instead", name)
+        return None
+    if problem is not None:
+        _LOGGER.error("the strategy %s %s; this claim takes the oldest steps instead", name, problem)
+        return None
+    return granted
+
+
+def _problem(granted: Mapping[str, int], slots: int, waiting: Mapping[str, int]) -> str | None:
+    """What a claim could not carry out."""
+    for action, count in granted.items():
+        if type(count) is not int or count < 0:
+            return f"granted {count!r} to {action!r}, which is not a number of steps"
+        if count > waiting.get(action, 0):
+            return f"granted {count} to {action!r}, of which {waiting.get(action, 0)} wait"
+    total = sum(granted.values())
+    return f"granted {total} of {slots} free slots" if total > slots else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimant:
+    action: str
+    priority: Fraction
+    held: int
+    waiting: int
+
+    @property
+    def least(self) -> int:
+        """What is held cannot be taken away, and nobody goes without."""
+        return max(self.held, 1)
+
+    @property
+    def most(self) -> int:
+        return self.held + self.waiting
+
+
+def _divide(claimants: list[_Claimant], slots: int) -> dict[str, int]:
+    """Round the exact shares down, and give what is left to the largest remainders.
+
+    A share that is no whole number is below what its action can use, so one more always fits.
+    """
+    total = slots + sum(claimant.held for claimant in claimants)
+    level = _level(claimants, total)
+    shares = {c.action: min(max(level * c.priority, Fraction(c.least)), Fraction(c.most)) for c in claimants}
+    counts = {action: int(share) for action, share in shares.items()}
+    # Sorting keeps the order of equals: by priority, then by name.
+    by_remainder = sorted(counts, key=lambda action: counts[action] - shares[action])
+    for action in by_remainder[: total - sum(counts.values())]:
+        counts[action] += 1
+    return {claimant.action: counts[claimant.action] - claimant.held for claimant in claimants}
+
+
+def _level(claimants: Iterable[_Claimant], total: int) -> Fraction:
+    """How many slots one unit of priority is worth, so that all shares together are the total.
+
+    Picture basins side by side, as wide as their priorities, each with a bottom (least) and a brim (most), filled
+    with one level of water: we pass the bottoms and brims in the order in which the rising water reaches them.
+    """
+    edges: list[tuple[Fraction, Fraction]] = []
+    filled = Fraction(0)
+    for claimant in claimants:
+        filled += claimant.least
+        edges.append((claimant.least / claimant.priority, claimant.priority))
+        edges.append((claimant.most / claimant.priority, -claimant.priority))
+    level, width = Fraction(0), Fraction(0)
+    for edge, change in sorted(edges):
+        if filled + width * (edge - level) >= total:
+            break
+        filled += width * (edge - level)
+        level, width = edge, width + change
+    return level + (total - filled) / width if width else level
+
+
+def _exactly(action: str, priority: Any) -> Fraction:
+    try:
+        exact = Fraction(0) if isinstance(priority, str) else Fraction(priority)
+    except (TypeError, ValueError, OverflowError):
+        exact = Fraction(0)  # not a number, or infinite: refused with the rest
+    if exact <= 0:
+        raise InvalidPriority(f"the priority of {action!r} is {priority!r}; it must be a number above 0, like 1 or 2.5")
+    return exact
