@@ -33,7 +33,7 @@ LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"]}
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
-    "parent_step_id", "duration_ms", "slots", "pid", "done", "total",
+    "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare",
 }  # fmt: skip
 TIMES = {"now", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}

@@ -83,10 +83,14 @@ def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool 
     return opened
 
 
-def pick(tx: Transaction, at: Moment, limit: int) -> list[int]:
-    """Phase 9: the ids of eligible steps that their queues have room for, the urgent and the oldest first."""
+def pick(tx: Transaction, at: Moment, limit: int, spare: int = 0) -> list[int]:
+    """Phase 9: the ids of eligible steps that their queues have room for, the urgent and the oldest first.
+
+    `spare` is 1 now and then: where there is room for few, the urgent leave one of it to the others.
+    """
     queues = tx.array([row["name"] for row in tx.rows("lock_queues", group=at.group)])
-    return [row["step_id"] for row in tx.rows("pick", group=at.group, now=at.now, limit=limit, queues=queues)]
+    found = tx.rows("pick", group=at.group, now=at.now, limit=limit, spare=spare, queues=queues)
+    return [row["step_id"] for row in found]
 
 
 def dispatch(tx: Transaction, at: Moment, ids: list[int], tick: int) -> int:

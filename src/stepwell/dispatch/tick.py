@@ -17,7 +17,7 @@ from stepwell.dispatch.lock import GroupLock, Survey
 from stepwell.dispatch.log import TickLog
 from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick, settle_marks
 from stepwell.model.errors import LockLost
-from stepwell.store import Database, Transaction
+from stepwell.store import Database, News, Transaction
 
 T = TypeVar("T")
 
@@ -25,6 +25,8 @@ T = TypeVar("T")
 # transaction stays in the low milliseconds.
 BATCH_LIMIT: Final = 512
 TICKS_KEPT: Final = 1_000  # per group
+# Urgent steps come first in so many ticks out of one more: constant urgent work does not starve the rest.
+URGENT_TURNS: Final = 8
 
 
 @dataclass(slots=True)
@@ -96,9 +98,7 @@ class Tick:
         survey = lock.survey
         # A phase of this tick that moved rows may have sent some back to Pending, unchecked.
         unchecked = survey.unchecked or any(phase["rows"] for phase in report.phases)
-        report.gates_opened = self._guarded(
-            lock, lambda tx, at: settle_marks(tx, at, survey.marks, unchecked, survey.due)
-        )
+        report.gates_opened = self._guarded(lock, lambda tx, at: self._settle(tx, at, survey, unchecked))
         if not report.breaker_on:
             self._log.breaker_open()
             return
@@ -117,6 +117,12 @@ class Tick:
                 break
         return notes
 
+    def _settle(self, tx: Transaction, at: Moment, survey: Survey, unchecked: bool) -> int:
+        opened = settle_marks(tx, at, survey.marks, unchecked, survey.due)
+        if opened:
+            tx.tell(News.WORK)
+        return opened
+
     def _pick_and_dispatch(self, tx: Transaction, at: Moment, tick: int) -> tuple[int, float, int, float] | None:
         """Found and dispatched, each with its milliseconds; None if the breaker is off by now.
 
@@ -126,9 +132,11 @@ class Tick:
         started = clock.monotonic()
         if tx.value("breaker_for_dispatch") != "on":
             return None
-        ids = pick(tx, at, self._batch_limit)
+        ids = pick(tx, at, self._batch_limit, spare=int(tick % URGENT_TURNS == 0))
         picked = clock.monotonic()
         dispatched = dispatch(tx, at, ids, tick)
+        if dispatched:
+            tx.tell(News.WORK)
         return len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked)
 
     def _tell_dispatch(self, report: TickReport, done: tuple[int, float, int, float] | None) -> None:

@@ -15,7 +15,7 @@ from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
-from stepwell.store import Database, Transaction
+from stepwell.store import Database, News, Transaction
 from stepwell.store.database import Conflict
 
 _PENDING: Final = State.PENDING.value
@@ -197,7 +197,9 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], now: dateti
     alone = sum(not placement.shares_block and not placement.dependencies for placement in placements)
     if alone:
         tx.change("enrol_on_agenda", **created, now=now)
+        tx.tell(News.WORK)
     if alone < len(placements):
+        tx.tell(News.DECISIONS)
         tx.change("enrol_in_blocks", **created)
         tx.change("enrol_on_marks", **created)
 

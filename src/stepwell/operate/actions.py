@@ -6,22 +6,34 @@ the ancestors that failed only through their children.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from stepwell import codec
 from stepwell.model.errors import ActionRefused, StepNotFound
 from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
 from stepwell.model.states import UNFINISHED, State
 from stepwell.operate.who import actor_of, reason_of, storable
-from stepwell.store import Database, Row, Transaction
+from stepwell.store import Database, News, Row, Transaction
 
+T = TypeVar("T")
 _RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
 
 
 class Actions:
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def _decide(self, work: Callable[[Transaction], T]) -> T:
+        """In one transaction, and the next tick is told of it."""
+
+        def decision(tx: Transaction) -> T:
+            decided = work(tx)
+            tx.tell(News.DECISIONS)
+            return decided
+
+        return self._database.transact(decision)
 
     def cancel(self, step_id: int, who: str, why: str | None = None) -> None:
         """Cancel a step; the next ticks cancel everything below it."""
@@ -31,7 +43,7 @@ class Actions:
             if tx.row("cancel_by_hand", id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
                 raise _already(tx, step_id, "cancelled")
 
-        self._database.transact(work)
+        self._decide(work)
 
     def skip(self, step_id: int, who: str, why: str | None = None) -> None:
         """Conclude a step without running it; what stood behind its failure may run again."""
@@ -44,7 +56,7 @@ class Actions:
                 raise _already(tx, step_id, "skipped")
             _revive_after_conclusion(tx, before, actor, now)
 
-        self._database.transact(work)
+        self._decide(work)
 
     def complete(self, step_id: int, who: str, why: str | None = None, response: Any = None) -> None:
         """Resolve a step by hand, with a result; refused while a child of it is unfinished."""
@@ -65,7 +77,7 @@ class Actions:
                 )
             _revive_after_conclusion(tx, before, actor, now)
 
-        self._database.transact(work)
+        self._decide(work)
 
     def retry(self, step_id: int, who: str, why: str | None = None) -> list[int]:
         """Bring a failed, stopped or cancelled step back with all that went with it; returns every step revived."""
@@ -88,7 +100,7 @@ class Actions:
                     tx.change("put_to_sleep_again", id=row["id"], actor=actor, now=now)
             return sorted(revived)
 
-        return self._database.transact(work)
+        return self._decide(work)
 
     def pause_workflow(self, workflow: str, who: str, why: str | None = None) -> None:
         """Keep the Pending steps of one workflow from being dispatched; what runs goes on."""
@@ -99,7 +111,7 @@ class Actions:
             tx.change("pause_workflow", workflow=workflow, actor=actor, reason=storable(why), now=now)
             tx.change("withdraw_workflow", workflow=workflow)
 
-        self._database.transact(work)
+        self._decide(work)
 
     def resume_workflow(self, workflow: str, who: str) -> None:
         actor_of(who)
@@ -109,7 +121,7 @@ class Actions:
                 raise ActionRefused(f"workflow {workflow} is not paused")
             tx.change("mark_workflow", workflow=workflow)
 
-        self._database.transact(work)
+        self._decide(work)
 
 
 def _lock(tx: Transaction, step_id: int) -> Row:

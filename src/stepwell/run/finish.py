@@ -16,7 +16,7 @@ from stepwell.model.errors import InvalidStep
 from stepwell.model.reasons import BAD_CHILDREN, UNSTORABLE_RESULT
 from stepwell.model.states import State
 from stepwell.run.ending import Ending
-from stepwell.store import Database, Row, Transaction
+from stepwell.store import Database, News, Row, Transaction
 
 # Three rescues are bad luck; a fourth death under the same step is the step's doing.
 RESCUES: Final = 3
@@ -69,6 +69,8 @@ class Finisher:
             text = msgspec.json.encode(said).decode()
             for row in tx.rows("finish_many", said=text, actor=done[0][0].actor, now=self._database.now()):
                 states[row["id"]] = State(row["state"])
+            if any(_has_neighbours(claim) for claim, _ in done):
+                tx.tell(News.DECISIONS)
         written = {id(pair) for pair in done}
         return [
             states.get(claim.step_id) if id(pair) in written else self._write(tx, claim, ending)
@@ -84,6 +86,7 @@ class Finisher:
             return None
         words = _WORDS[ending.verb](ending, now)
         state = tx.value(ending.verb, id=claim.step_id, token=claim.token, actor=claim.actor, now=now, **words)
+        tx.tell(News.DECISIONS)
         return None if state is None else State(state)
 
     def _adopt(self, tx: Transaction, claim: Claim, children: Sequence[dict[str, Any]], now: datetime) -> bool:
@@ -149,6 +152,11 @@ class Finisher:
         return bool(
             self._database.transact(lambda tx: tx.change("let_go", id=claim.step_id, token=claim.token, now=now))
         )
+
+
+def _has_neighbours(claim: Claim) -> bool:
+    """Whether the end of this step may decide something for another."""
+    return bool(claim.row["parent_step_id"] is not None or claim.row["followed"] or claim.row["has_children"])
 
 
 def returning(response: Any) -> Ending:

@@ -7,18 +7,17 @@ programs use it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.states import State
+from stepwell.run.claim import Claimer
 from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
-from stepwell.store import Database, Row, Transaction
+from stepwell.store import Database
 
-LEASE_SECONDS: Final = 60.0
 HEARTBEAT_SECONDS: Final = 10.0
 
 
@@ -39,6 +38,7 @@ class InlineRunner:
         self._finisher = finisher
         self._watch = watch
         self.worker = WorkerRow(database, queues, registry.actions(), slots)
+        self._claimer = Claimer(database, self.worker, waits_for_ticks=True)
         self._last_seen = database.now()
 
     def round(self) -> int:
@@ -59,21 +59,7 @@ class InlineRunner:
     def claim(self, limit: int) -> list[Claim]:
         """Dispatched to Running, under a new token."""
 
-        def work(tx: Transaction) -> list[Row]:
-            now = self._database.now()  # not before the transaction: it may have waited for the one that dispatched
-            return tx.rows(
-                "claim",
-                worker=self.worker.id,
-                actor=f"worker:{self.worker.id}",
-                hostname=self.worker.hostname,
-                limit=limit,
-                now=now,
-                deadline=now + timedelta(seconds=LEASE_SECONDS),
-            )
-
-        rows = self._database.transact(work)
-        rows.sort(key=lambda row: (row["priority"] != "high", row["id"]))
-        return [Claim(row["id"], row["lease_token"], self.worker.id, row) for row in rows]
+        return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:
         step = RunningStep(claim.row, DirectLine(self._database, self._finisher, claim))

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from stepwell.clock import Clock
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.store.ear import Ear, News
 from stepwell.store.statements import statements
 
 T = TypeVar("T")
@@ -56,6 +57,10 @@ class Transaction(ABC):
     def change(self, statement: str, **parameters: Any) -> int:
         """How many rows the statement changed."""
         return self._change(self._sql[statement], parameters)
+
+    @abstractmethod
+    def tell(self, news: News) -> None:
+        """Let those who listen know when this is committed."""
 
     @abstractmethod
     def array(self, values: Sequence[Any]) -> Any:
@@ -122,6 +127,10 @@ class Database(ABC):
     @abstractmethod
     def within(self, connection: Any) -> Transaction:
         """The caller's own open transaction; it commits or rolls back what is done in it."""
+
+    @abstractmethod
+    def listen(self) -> Ear:
+        """Hear what other transactions tell."""
 
     @abstractmethod
     def migrating(self) -> AbstractContextManager[MigrationSession]:

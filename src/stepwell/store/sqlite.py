@@ -22,6 +22,7 @@ from typing import Any, Final
 from stepwell.clock import Clock
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, SchemaError, StepwellError
 from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
+from stepwell.store.ear import CountingEar, Ear, News, SqliteEar
 
 OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
 BUSY_TIMEOUT_MS: Final = 10_000
@@ -98,6 +99,9 @@ class SqliteTransaction(Transaction):
             (changed,) = self._connection.execute("SELECT changes()").fetchone()
             return int(changed)
 
+    def tell(self, news: News) -> None:
+        pass  # those who listen see by themselves that there was a commit
+
     def array(self, values: Sequence[Any]) -> str:
         return json.dumps(values)
 
@@ -152,6 +156,7 @@ class SqliteDatabase(Database):
         self._lock = threading.RLock()
         self._connection = self._connect()
         self._pid = os.getpid()
+        self._commits = 0
 
     def _connect(self) -> sqlite3.Connection:
         target = ":memory:" if self._path is None else str(self._path)
@@ -209,6 +214,7 @@ class SqliteDatabase(Database):
                     connection.execute("ROLLBACK")
                 raise
             if write:
+                self._commits += 1
                 self._checkpoint_if_long()
 
     def _checkpoint_if_long(self) -> None:
@@ -217,6 +223,9 @@ class SqliteDatabase(Database):
         with suppress(OSError, sqlite3.OperationalError):
             if os.stat(f"{self._path}-wal").st_size > CHECKPOINT_BYTES:
                 self._connection.execute("PRAGMA wal_checkpoint(RESTART)")
+
+    def listen(self) -> Ear:
+        return CountingEar(lambda: self._commits) if self._path is None else SqliteEar(self._path)
 
     def within(self, connection: Any) -> SqliteTransaction:
         if not isinstance(connection, sqlite3.Connection):

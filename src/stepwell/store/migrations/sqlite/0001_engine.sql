@@ -200,11 +200,12 @@ CREATE TABLE steps_agenda (
     due_at   text
 );
 CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open';
+CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'open';
 CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE stage = 'delayed';
 CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE stage = 'unchecked';
 CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE stage = 'exhausted';
 CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE stage = 'new';
-CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, rank, step_id) WHERE stage = 'dispatched';
+CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'dispatched';
 CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE stage = 'running';
 
 -- The members of shared blocks that have not concluded, or whose lease still stands.

@@ -1,8 +1,26 @@
 -- A worker's words. Each counts only while the step is Running under the token that its claim was given.
+-- A stage once reached is never forgotten but by `finish`: a word that does not name it must not make compute run again.
 
 -- name: register_worker(id, hostname, pid, slots, now, alive_until)!
 INSERT INTO workers (id, hostname, pid, slots, started_at, heartbeat_at, alive_until)
 VALUES (:id, :hostname, :pid, :slots, :now, :now, :alive_until);
+
+-- name: roll_call(worker)
+-- Every lease that the worker holds, and what has become of its steps.
+SELECT s.id, s.lease_token, s.state, s.lease_deadline
+FROM steps_agenda a JOIN steps s ON s.id = a.step_id
+WHERE a.stage = 'running' AND s.lease_worker = :worker;
+
+-- name: is_there_work(worker)
+-- Read before a claim is tried for no better reason than that time has passed.
+SELECT 1 AS yes
+FROM worker_lanes l
+WHERE l.worker_id = :worker
+  AND ((SELECT a.step_id FROM steps_agenda a
+        WHERE a.stage = 'dispatched' AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL
+       OR (SELECT a.step_id FROM steps_agenda a
+           WHERE a.stage = 'open' AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL)
+LIMIT 1;
 
 -- name: heartbeat(id, now, alive_until)!
 UPDATE workers SET heartbeat_at = :now, alive_until = :alive_until WHERE id = :id;
@@ -26,7 +44,7 @@ RETURNING state;
 
 -- name: retry_later(id, token, dispatch_after, error, stack, stage, actor, now)
 UPDATE steps SET state = 'Pending', reason = 'retry', retries = retries + 1, not_completed = 0,
-    dispatch_after = :dispatch_after, stage = :stage, error_message = coalesce(error_message, :error),
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), error_message = coalesce(error_message, :error),
     last_error = :error, error_stack_trace = coalesce(error_stack_trace, :stack),
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
@@ -34,14 +52,14 @@ RETURNING state;
 
 -- name: throttle(id, token, dispatch_after, stage, actor, now)
 UPDATE steps SET state = 'Pending', reason = 'throttled', is_throttled = true, was_throttled = true, not_completed = 0,
-    dispatch_after = :dispatch_after, stage = :stage, last_error = NULL,
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL,
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
 
 -- name: check_again(id, token, dispatch_after, stage, actor, now)
 UPDATE steps SET state = 'Pending', reason = 'double_check', double_checks = double_checks + 1, not_completed = 0,
-    dispatch_after = :dispatch_after, stage = :stage, last_error = NULL,
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL,
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
@@ -55,7 +73,7 @@ UPDATE steps SET
     error_message = CASE WHEN not_completed >= :limit
                          THEN coalesce(error_message, :error, 'it was not completed in ' || (not_completed + 1) || ' runs')
                          ELSE coalesce(error_message, :error) END,
-    last_error = :error, dispatch_after = :dispatch_after, stage = :stage,
+    last_error = :error, dispatch_after = :dispatch_after, stage = coalesce(:stage, stage),
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
@@ -73,8 +91,8 @@ RETURNING state;
 
 -- name: fail(id, token, reason, error, stack, stage, duration, actor, now)
 UPDATE steps SET state = 'Failed', reason = :reason, error_message = coalesce(error_message, :error), last_error = :error,
-    error_stack_trace = coalesce(error_stack_trace, :stack), stage = :stage, duration = :duration, completed_at = :now,
-    lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
+    error_stack_trace = coalesce(error_stack_trace, :stack), stage = coalesce(:stage, stage), duration = :duration,
+    completed_at = :now, lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
 
@@ -93,7 +111,7 @@ RETURNING state;
 -- name: hand_back(id, token, dispatch_after, error, stage, actor, now)
 -- Unfinished and unspent: the attempt does not count.
 UPDATE steps SET state = 'Pending', reason = 'handed_back', attempts = attempts - 1, last_error = :error,
-    dispatch_after = :dispatch_after, stage = :stage,
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage),
     lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING state;
@@ -103,6 +121,9 @@ RETURNING state;
 UPDATE steps SET lease_token = lease_token, changed_from = NULL
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
 RETURNING id;
+
+-- name: holds_lease(id, token)
+SELECT id FROM steps WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL;
 
 -- name: record_compute(id, token, stage, response, now)!
 -- Compute is done and never runs again: the next attempt, should there be one, begins at the stage after it.

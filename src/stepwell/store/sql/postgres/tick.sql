@@ -1,7 +1,9 @@
 -- name: keep_to_indexes()
--- Until the end of the transaction. The statistics of tables that fill and empty all day are always wrong.
+-- Until the end of the transaction. The statistics of tables that fill and empty all day are always wrong, and there
+-- is one good plan for each statement, whatever its parameters.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true);
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true);
 
 -- name: fence(group, owner, token, idle_ms)
 -- Holds the lock's row to the end of the transaction: a takeover waits for it, and after a takeover this finds nothing.
@@ -9,6 +11,7 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
 -- A process that is stopped in here loses its session, and the group is free for others.
 SELECT lock_token, set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
        set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true),
        set_config('idle_in_transaction_session_timeout', CAST(:idle_ms AS text), true)
 FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token
 FOR UPDATE;
@@ -78,7 +81,8 @@ WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND a."group"
        ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
 ORDER BY name FOR UPDATE;
 
--- name: pick(group, now, limit, queues)
+-- name: pick(group, now, limit, spare, queues)
+-- The urgent first, but an eighth of the room (and `spare` more) is for the others while any wait.
 WITH room (queue, free) AS (
     SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
@@ -89,17 +93,24 @@ WITH room (queue, free) AS (
     FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
     WHERE r.free > 0 AND r.queue = ANY(CAST(:queues AS text[]))
 ), candidates AS (
-    SELECT a.step_id, a.rank, row_number() OVER (PARTITION BY a.queue ORDER BY a.rank, a.step_id) AS place, lane.free
-    FROM lanes AS lane
+    SELECT a.step_id, a.rank, a.queue, lane.free,
+           row_number() OVER (PARTITION BY a.queue, a.rank ORDER BY a.step_id) AS place
+    FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     CROSS JOIN LATERAL (
         SELECT o.step_id, o.rank, o.queue FROM steps_agenda o
-        WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
+        WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
-        ORDER BY o.rank, o.step_id LIMIT least(:limit, lane.free)
+        ORDER BY o.step_id LIMIT least(:limit, lane.free)
     ) AS a
+), ordered AS (
+    SELECT step_id, rank, free, CASE WHEN rank = 0 AND place > free - free / 8 - :spare THEN 2 ELSE rank END AS turn,
+           row_number() OVER (
+               PARTITION BY queue
+               ORDER BY CASE WHEN rank = 0 AND place > free - free / 8 - :spare THEN 2 ELSE rank END, step_id) AS place
+    FROM candidates
 )
-SELECT step_id FROM candidates WHERE place <= free ORDER BY rank, step_id LIMIT :limit;
+SELECT step_id FROM ordered WHERE place <= free ORDER BY turn, step_id LIMIT :limit;
 
 -- name: dispatch(ids, actor, tick, now)!
 UPDATE steps SET state = 'Dispatched', reason = NULL, actor = :actor, tick_id = :tick, is_throttled = false,
@@ -111,3 +122,7 @@ WHERE id IN (SELECT a.step_id FROM steps_agenda a
 
 -- name: database_time()
 SELECT clock_timestamp() AS now;
+
+-- name: notify(news)
+-- To everyone who listens on this schema.
+SELECT pg_notify('stepwell:' || current_schema(), :news) IS NULL AS told;

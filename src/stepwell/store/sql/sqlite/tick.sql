@@ -61,7 +61,8 @@ SELECT value FROM settings WHERE name = 'can_dispatch_steps';
 -- The write lock already keeps every other dispatcher out.
 SELECT name FROM steps_queues WHERE :group IS NOT NULL;
 
--- name: pick(group, now, limit)
+-- name: pick(group, now, limit, spare)
+-- The urgent first, but an eighth of the room (and `spare` more) is for the others while any wait.
 WITH room (queue, free) AS (
     SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
@@ -72,16 +73,23 @@ WITH room (queue, free) AS (
     FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
     WHERE r.free > 0
 ), candidates AS (
-    SELECT a.step_id, a.rank, row_number() OVER (PARTITION BY a.queue ORDER BY a.rank, a.step_id) AS place, lane.free
-    FROM lanes AS lane
+    SELECT a.step_id, a.rank, a.queue, lane.free,
+           row_number() OVER (PARTITION BY a.queue, a.rank ORDER BY a.step_id) AS place
+    FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     JOIN steps_agenda a ON a.step_id IN (
         SELECT o.step_id FROM steps_agenda o
-        WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
+        WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
-        ORDER BY o.rank, o.step_id LIMIT :limit)
+        ORDER BY o.step_id LIMIT :limit)
+), ordered AS (
+    SELECT step_id, rank, free, CASE WHEN rank = 0 AND place > free - free / 8 - :spare THEN 2 ELSE rank END AS turn,
+           row_number() OVER (
+               PARTITION BY queue
+               ORDER BY CASE WHEN rank = 0 AND place > free - free / 8 - :spare THEN 2 ELSE rank END, step_id) AS place
+    FROM candidates
 )
-SELECT step_id FROM candidates WHERE place <= free ORDER BY rank, step_id LIMIT :limit;
+SELECT step_id FROM ordered WHERE place <= free ORDER BY turn, step_id LIMIT :limit;
 
 -- name: dispatch(ids, actor, tick, now)!
 UPDATE steps SET state = 'Dispatched', reason = NULL, actor = :actor, tick_id = :tick, is_throttled = false,
