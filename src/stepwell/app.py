@@ -14,18 +14,29 @@ from stepwell.dispatch.explain import Explanation
 from stepwell.dispatch.tick import BATCH_LIMIT, TickReport
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.draft import NewStep
+from stepwell.events import Events
 from stepwell.look.reader import Reader, TreeNode
-from stepwell.model.errors import StepwellError
+from stepwell.model.errors import InvalidStep, StepwellError
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
 from stepwell.operate import sweep as sweeping
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
+from stepwell.operate.reaper import ROUND_SECONDS, Reaper
 from stepwell.run.backoff import Backoff
+from stepwell.run.crew import Crew
+from stepwell.run.executors import Executor, ExecutorKind
+from stepwell.run.executors.loop import LoopExecutor
+from stepwell.run.executors.processes import ProcessExecutor
+from stepwell.run.executors.threads import ThreadExecutor
 from stepwell.run.finish import Finisher
+from stepwell.run.heart import Heart, ProcessHeart, ThreadHeart
 from stepwell.run.inline import InlineRunner
+from stepwell.run.locate import name_of
 from stepwell.run.running import RunningStep, running_step
+from stepwell.run.worker import GRACE_SECONDS, Worker
+from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import open_database
 from stepwell.store.migrate import ensure_schema, migrate
 
@@ -59,9 +70,12 @@ class Stepwell:
             raise
         self.jobs = Registry()
         self.breaker = Breaker(self.database)
+        self.events = Events()
         self._creator = Creator(self.database)
+        self._finisher = Finisher(self.database, self._creator, self.events)
         self._actions = Actions(self.database)
         self._reader = Reader(self.database)
+        self._crews: list[Crew] = []
 
     def close(self) -> None:
         """Let go of the database."""
@@ -89,12 +103,12 @@ class Stepwell:
     ) -> Registration:
         """Register a function, a coroutine function or a `Job` class as the code of an action (its name, by default).
 
-        `retries` are re-runs beyond the first; `retry_on` says which errors deserve one (types, or a function of the
-        error); `backoff` is a number of seconds, a list of them, or a function of the number of the retry and the
+        `retries` are re-runs beyond the first; `retry_on` says which errors deserve one (types, or a function of
+        the error); `backoff` is a number of seconds, a list of them, or a function of the number of the retry and the
         error; `settings` are the fields of `NewStep` that every step of the job starts with: queue, timeout, …
         """
         policy = Policy(retry_on, backoff, max_not_completed)
-        return Registration(self, name, {"max_retries": retries, **settings}, policy)
+        return Registration(self, name, {"retries": retries, **settings}, policy)
 
     # enqueue ------------------------------------------------------------------------------------------
 
@@ -113,7 +127,9 @@ class Stepwell:
         """
         drafts = list(drafts)
         running = running_step()
-        if running is not None and connection is None and running.is_parent_of(drafts):
+        if running is not None and running.is_parent_of(drafts):
+            if connection is not None:
+                raise InvalidStep("children of the step that runs are written with its own end: leave out `connection`")
             return running.keep(drafts)
         return self._creator.create(drafts, self.database.now(), connection)
 
@@ -135,7 +151,54 @@ class Stepwell:
         watch: Callable[[RunningStep, State | None], None] | None = None,
     ) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
-        return InlineRunner(self.database, self.jobs, Finisher(self.database, self._creator), queues, slots, watch)
+        return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
+
+    def reaper(self, *, round_seconds: float = ROUND_SECONDS) -> Reaper:
+        """Brings back what died."""
+        return Reaper(self.database, self.events, round_seconds=round_seconds)
+
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] = (),
+        slots: int = 8,
+        executor: ExecutorKind = "thread",
+        app_name: str | None = None,
+        max_memory: int = 0,
+        alive_seconds: float = ALIVE_SECONDS,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Worker:
+        """A worker with so many slots: threads of this process, processes of their own, or one event loop.
+
+        With `executor="process"` every slot imports the app by its name (`module:variable`; found out if not given),
+        and `max_memory` is the address space in bytes that one may use.
+        """
+        heart: Heart = ThreadHeart()
+        if executor == "process":
+            made: Executor = ProcessExecutor(
+                self.database, self._finisher, app_name or name_of(self), slots, max_memory
+            )
+        else:
+            kind = ThreadExecutor if executor == "thread" else LoopExecutor
+            made = kind(self.database, self.jobs, self._finisher, slots)
+            if self.database.is_shared:
+                heart = ProcessHeart(self.database.url)
+        times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
+        return Worker(self.database, self.jobs, self._finisher, made, heart, queues=queues, **times)
+
+    def run(self, **worker: Any) -> None:
+        """Dispatch, run and reap in this program until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
+        with Crew(self, self.worker(**worker)) as crew:
+            self._crews.append(crew)
+            try:
+                crew.run()
+            finally:
+                self._crews.remove(crew)
+
+    def stop(self) -> None:
+        """Let every `run` of this app come to its end (from another thread, or from a job)."""
+        for crew in self._crews:
+            crew.stop()
 
     def run_until_idle(
         self,

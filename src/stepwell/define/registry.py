@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from stepwell.define.job import Job, hooks_of
 from stepwell.define.signature import Signature, is_coroutine
 from stepwell.enqueue.draft import NewStep
-from stepwell.model.errors import InvalidStep, StepwellError, UnknownAction
+from stepwell.model.errors import StepwellError, UnknownAction
+from stepwell.run.backoff import Backoff, check_backoff
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
-    from stepwell.run.backoff import Backoff
     from stepwell.run.handle import Handle
 
 P = ParamSpec("P")
@@ -23,7 +23,9 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 MAX_NOT_COMPLETED: Final = 20
-RetryRule = tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], bool]
+
+_SETTINGS: Final = frozenset(field.name for field in fields(NewStep)) - {"action", "arguments"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,25 @@ class Policy:
     backoff: Backoff | None = None
     max_not_completed: int = MAX_NOT_COMPLETED
 
+    def __post_init__(self) -> None:
+        if self.max_not_completed < 0:
+            raise StepwellError(f"max_not_completed is {self.max_not_completed}, not a number of runs of at least 0")
+        check_backoff(self.backoff)
+
     def retries(self, error: BaseException) -> bool:
-        """Whether this error is worth a retry."""
-        if isinstance(self.retry_on, tuple):
-            # Beyond Exception there is only what ends programs; a job that raises it has failed like any other.
-            return isinstance(error, self.retry_on) or (Exception in self.retry_on and not isinstance(error, Exception))
-        return bool(self.retry_on(error))
+        """Whether this error is worth a retry.
+
+        >>> Policy(retry_on=OSError).retries(TimeoutError()), Policy(retry_on=[OSError]).retries(KeyError())
+        (True, False)
+        >>> Policy(retry_on=lambda error: "later" in str(error)).retries(KeyError("come later"))
+        True
+        """
+        rule = self.retry_on
+        if not isinstance(rule, type | Collection):
+            return bool(rule(error))
+        kinds = (rule,) if isinstance(rule, type) else tuple(rule)
+        # Beyond Exception there is only what ends programs; a job that raises it has failed like any other.
+        return isinstance(error, kinds) or (Exception in kinds and not isinstance(error, Exception))
 
 
 class _FunctionJob(Job):
@@ -84,17 +99,11 @@ class JobDefinition(Generic[P, R]):
 
     def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
         """The same step, not created yet: to be given a place in a tree or a graph with others."""
-        arguments = self.signature.arguments(args, kwargs)
-        try:
-            return NewStep(action=self.action, arguments=arguments, **self.settings)
-        except TypeError as error:
-            raise InvalidStep(f"{self.action}: {error}; options are the fields of NewStep") from error
+        return NewStep(action=self.action, arguments=self.signature.arguments(args, kwargs), **self.settings)
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
         """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""
-        if "retries" in settings:
-            settings["max_retries"] = settings.pop("retries")
-        return replace(self, settings={**self.settings, **settings})
+        return replace(self, settings={**self.settings, **known_settings(self.action, settings)})
 
     def begin(self, arguments: dict[str, Any]) -> Job:
         """The job itself, ready to run with stored arguments."""
@@ -102,6 +111,15 @@ class JobDefinition(Generic[P, R]):
         if isinstance(self.code, type) and issubclass(self.code, Job):
             return self.code(**typed)
         return _FunctionJob(self.code, typed)
+
+
+def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by the names of `NewStep`; refuses those that it does not have."""
+    if unknown := settings.keys() - _SETTINGS - {"retries"}:
+        raise StepwellError(
+            f"{action}: there is no setting {', '.join(sorted(unknown))}; there are {', '.join(sorted(_SETTINGS))}"
+        )
+    return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}
 
 
 class _Computes(Protocol[R_co]):
@@ -130,7 +148,10 @@ class Registration:
     @overload
     def __call__(self, code: Callable[P, R]) -> JobDefinition[P, R]: ...
     def __call__(self, code: Callable[..., Any]) -> JobDefinition[Any, Any]:
-        action = self.name or code.__name__
+        action = self.name or getattr(code, "__name__", "")
+        if not action:
+            raise StepwellError(f"{code!r} has no name of its own: give it one, app.job(name=…)")
+        settings = known_settings(action, self.settings)
         if isinstance(code, type):
             if not issubclass(code, Job):
                 raise StepwellError(f"{action}: a class that runs as a step is a subclass of stepwell.Job")
@@ -138,9 +159,11 @@ class Registration:
             is_async = any(inspect.iscoroutinefunction(getattr(code, name)) for name in (*hooks, "compute"))
         else:
             hooks, gives, is_async = frozenset[str](), code, is_coroutine(code)
+        if inspect.isgeneratorfunction(gives) or inspect.isasyncgenfunction(gives):
+            raise StepwellError(f"{action}: a job returns its result, and a generator has none; collect what it yields")
         signature = Signature(action, code, gives)
         job: JobDefinition[Any, Any] = JobDefinition(
-            action, code, self.settings, self.policy, self.app, signature, hooks, is_async
+            action, code, settings, self.policy, self.app, signature, hooks, is_async
         )
         self.app.jobs.add(job)
         return job

@@ -85,17 +85,34 @@ class Signature:
         return typed
 
     def result(self, stored: Any) -> Any:
-        """A stored result as the callable gave it."""
-        return stored if self._result is Any else _convert(stored, self._result)
+        """A stored result as the callable gave it; raises ValueError or TypeError if it is no such thing."""
+        return stored if self._result is Any or stored is None else _convert(stored, self._result)
+
+    def result_or_stored(self, stored: Any) -> Any:
+        """The same, or what is stored if it does not fit."""
+        try:
+            return self.result(stored)
+        except (ValueError, TypeError):
+            return stored
 
 
 def _hints(code: Callable[..., Any]) -> dict[str, Any]:
-    """Its annotations; none if they cannot be resolved (a name that exists only for the type checker)."""
+    """Its annotations, but for those that cannot be resolved (a name that exists only for the type checker)."""
     target: Any = code.__init__ if isinstance(code, type) else code  # type: ignore[misc]
     try:
-        return typing.get_type_hints(target)
+        return typing.get_type_hints(target, include_extras=True)
     except Exception:
-        return {}
+        target = inspect.unwrap(target)
+        each = getattr(target, "__annotations__", {}).items()
+        return {name: hint for name, said in each if (hint := _hint(said, target)) is not None}
+
+
+def _hint(said: Any, target: Any) -> Any:
+    alone = types.SimpleNamespace(__annotations__={"it": said})
+    try:
+        return typing.get_type_hints(alone, getattr(target, "__globals__", {}), include_extras=True)["it"]
+    except Exception:
+        return None
 
 
 def _decodable(hint: Any) -> Any:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep, check
-from stepwell.model.step import Step, StepRef
 
 _DEFAULTS: Final = {field.name: field.default for field in fields(NewStep)}
 
@@ -41,18 +39,3 @@ def unwrap(wrapped: dict[str, Any]) -> NewStep:
     if "relatable" in values:
         values["relatable"] = tuple(values["relatable"])
     return NewStep(**values)
-
-
-def is_below(draft: NewStep, parent: StepRef, child_block: str | None, kept: Collection[NewStep]) -> bool:
-    """Whether a new step is a child of this parent, or tied to new steps that are kept as such."""
-    if draft.block is not None and draft.block in {child_block, *(other.child_block for other in kept)}:
-        return True
-    uuids = {other.uuid for other in kept}
-    if any(_names(step, uuids) for step in (draft.parent, *draft.depends_on)):
-        return True
-    return _names(draft.parent, {parent.uuid}) or (type(draft.parent) is int and draft.parent == parent.id)
-
-
-def _names(step: object, uuids: Collection[str | None]) -> bool:
-    uuid = step.uuid if isinstance(step, Step | StepRef) else step
-    return isinstance(uuid, str) and uuid.lower() in uuids

@@ -136,8 +136,10 @@ def _find_existing(
         draft = placement.draft
         for step in (draft.parent, *draft.depends_on):
             match known.get(id(step), step):
-                case Step() | StepRef() as existing:
+                case Step() | StepRef() as existing if existing.id:
                     ids.add(existing.id)
+                case StepRef() as child if (uuid := child.uuid) not in new:  # a child that had no id yet when named
+                    uuids.add(uuid)
                 case int(number) if abs(number) < 2**63:
                     ids.add(number)
                 case str(text) if (uuid := normal_uuid(text, "a step")) not in new:
@@ -175,9 +177,9 @@ def _tie(
             if id(step) not in new:
                 raise InvalidStep(f"{placement.name!r} names a new step as its {role} that is not part of this call")
             return new[id(step)]
-        key = (
-            step.id if isinstance(step, Step | StepRef) else normal_uuid(step, role) if isinstance(step, str) else step
-        )
+        if isinstance(step, Step | StepRef):
+            step = step.id or step.uuid
+        key = normal_uuid(step, role) if isinstance(step, str) else step
         if isinstance(key, str) and key in new:
             return new[key]
         if key not in existing:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeAlias
+
+from stepwell.model.errors import StepwellError
+
+logger = logging.getLogger("stepwell.run")
 
 # Seconds; one figure for each retry (the last one stays); or a function of the number of the retry and the error.
 Backoff: TypeAlias = float | Sequence[float] | Callable[[int, BaseException | None], float]
@@ -36,12 +42,30 @@ def seconds_before(retry: int, policy: Backoff | None, error: BaseException | No
     elif policy is None:
         seconds = exponential(retry)
     elif callable(policy):
-        seconds = float(policy(retry, error))
+        seconds = _asked(policy, retry, error)
     elif isinstance(policy, Sequence):
         seconds = float(policy[min(retry, len(policy)) - 1])
     else:
         seconds = float(policy)
-    return min(max(seconds, 0.0), LONGEST_SECONDS) if seconds == seconds else exponential(retry)
+    return exponential(retry) if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_SECONDS)
+
+
+def _asked(policy: Callable[[int, BaseException | None], float], retry: int, error: BaseException | None) -> float:
+    """The step has an error of its own already; one of its backoff must not hide that, nor cost it the retry."""
+    try:
+        return float(policy(retry, error))
+    except Exception:
+        logger.exception("the backoff for retry %s cannot be worked out; the usual one serves", retry)
+        return math.nan
+
+
+def check_backoff(policy: Backoff | None) -> None:
+    """Refuse what is no backoff when the job is defined, not when it first fails."""
+    if policy is None or callable(policy):
+        return
+    figures: Sequence[Any] = policy if isinstance(policy, Sequence) else [policy]
+    if not figures or not all(isinstance(figure, int | float) and 0 <= figure <= LONGEST_SECONDS for figure in figures):
+        raise StepwellError(f"backoff is {policy!r}, not seconds, a list of seconds or a function that gives seconds")
 
 
 def retry_after(error: BaseException) -> float | None:

@@ -8,11 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stepwell.define.registry import JobDefinition
-from stepwell.model.errors import InvalidStep
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.lifecycle import drive, handle
-from stepwell.run.outcomes import Fail
 from stepwell.run.running import RunningStep
 from stepwell.store import Database
 
@@ -25,12 +23,10 @@ class DirectLine:
         self._finisher = finisher
         self._claim = claim
         self._cancelled = threading.Event()
+        self.cut_off = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
-        try:
-            return self._finisher.record(self._claim, stage, response, children)
-        except InvalidStep as error:
-            raise Fail(error) from error
+        return self._finisher.record(self._claim, stage, response, children)
 
     def checkpoint(self, data: str) -> bool:
         return self._finisher.checkpoint(self._claim, data)
@@ -48,9 +44,11 @@ class DirectLine:
         self._cancelled.set()
 
 
-def run_here(definition: JobDefinition[..., Any], step: RunningStep, arguments: str) -> Ending:
+def run_here(
+    definition: JobDefinition[..., Any], step: RunningStep, arguments: str, *, interruptible: bool = False
+) -> Ending:
     """Run a step in the calling thread; a coroutine job gets an event loop for the time."""
-    run = handle(definition, step, arguments)
+    run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
         return drive(run)
     try:

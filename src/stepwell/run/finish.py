@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from stepwell import codec
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.parcel import unwrap
-from stepwell.model.errors import InvalidStep
+from stepwell.events import Events, StepFailed
+from stepwell.model.errors import InvalidStep, KeyConflict
 from stepwell.model.reasons import BAD_CHILDREN, UNSTORABLE_RESULT
 from stepwell.model.states import State
 from stepwell.run.ending import Ending
 from stepwell.store import Database, News, Row, Transaction
+
+T = TypeVar("T")
 
 # Three rescues are bad luck; a fourth death under the same step is the step's doing.
 RESCUES: Final = 3
@@ -35,30 +38,53 @@ class Claim:
     def actor(self) -> str:
         return f"worker:{self.worker}"
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """No two claims have the same."""
+        return self.step_id, self.token
+
+
+Ended = tuple[Claim, Ending]
+
+
+class BadChildren(InvalidStep):
+    """What a step wanted below itself cannot be created."""
+
 
 class Finisher:
     """Writes the end of runs. An answer is the step's new state, or None if the word came too late."""
 
-    def __init__(self, database: Database, creator: Creator | None = None) -> None:
+    def __init__(self, database: Database, creator: Creator | None = None, events: Events | None = None) -> None:
         self._database = database
         self._creator = creator or Creator(database)
+        self._events = events or Events()
 
     def write(self, claim: Claim, ending: Ending) -> State | None:
         """One ending, in a transaction of its own."""
         try:
             return self._database.transact(lambda tx: self._write(tx, claim, ending))
-        except InvalidStep as error:  # its children; no other attempt would make better ones
+        except BadChildren as error:  # no other attempt would make better ones
             failed = Ending(verb="fail", reason=BAD_CHILDREN, error=str(error), duration=ending.duration)
             return self._database.transact(lambda tx: self._write(tx, claim, failed))
 
-    def write_all(self, endings: Sequence[tuple[Claim, Ending]]) -> list[State | None]:
+    def write_all(self, endings: Sequence[Ended]) -> list[State | None]:
         """Many endings in one transaction, but for those that bring children."""
-        plain = [pair for pair in endings if not pair[1].children]
-        written = self._database.transact(lambda tx: self._write_plain(tx, plain))
-        states = dict(zip(map(id, plain), written, strict=True))
-        return [states[id(pair)] if id(pair) in states else self.write(*pair) for pair in endings]
+        return self.write_all_and(endings, lambda tx: None)[0]
 
-    def _write_plain(self, tx: Transaction, endings: Sequence[tuple[Claim, Ending]]) -> list[State | None]:
+    def write_all_and(self, endings: Sequence[Ended], more: Callable[[Transaction], T]) -> tuple[list[State | None], T]:
+        """The same, with something more to do in that transaction."""
+        plain = [pair for pair in endings if not pair[1].children]
+
+        def work(tx: Transaction) -> tuple[list[State | None], T]:
+            return self._write_plain(tx, plain), more(tx)
+
+        written, done = self._database.transact(work)
+        for (claim, ending), state in zip(plain, written, strict=True):
+            self._tell(claim, ending, state)
+        states = dict(zip(map(id, plain), written, strict=True))
+        return [states[id(pair)] if id(pair) in states else self.write(*pair) for pair in endings], done
+
+    def _write_plain(self, tx: Transaction, endings: Sequence[Ended]) -> list[State | None]:
         done = [pair for pair in endings if pair[1].verb == "finish" and pair[1].error is None]
         states: dict[int, State | None] = {}
         if done:
@@ -89,11 +115,19 @@ class Finisher:
         tx.tell(News.DECISIONS)
         return None if state is None else State(state)
 
+    def _tell(self, claim: Claim, ending: Ending, state: State | None) -> None:
+        if state is State.FAILED and ending.notify:
+            reason = ending.reason or ("poison" if ending.verb == "rescue" else ending.verb)
+            self._events.publish(StepFailed(claim.step_id, claim.row.get("action", ""), reason, ending.error))
+
     def _adopt(self, tx: Transaction, claim: Claim, children: Sequence[dict[str, Any]], now: datetime) -> bool:
         """Create the children of a step, if the claim still holds."""
         if tx.value("hold_lease", id=claim.step_id, token=claim.token) is None:
             return False
-        self._creator.create_in(tx, [unwrap(child) for child in children], now)
+        try:
+            self._creator.create_in(tx, [unwrap(child) for child in children], now)
+        except (InvalidStep, KeyConflict) as error:
+            raise BadChildren(str(error)) from error
         return True
 
     def record(self, claim: Claim, stage: str, response: str, children: Sequence[dict[str, Any]]) -> bool:
@@ -107,6 +141,11 @@ class Finisher:
             return bool(tx.change("record_compute", stage=stage, response=response, now=now, **said))
 
         return self._database.transact(work)
+
+    def holds(self, claim: Claim) -> bool:
+        """Whether the claim still counts: nobody has ended its step from outside, or taken it over."""
+        found = self._database.read(lambda tx: tx.value("holds_lease", id=claim.step_id, token=claim.token))
+        return found is not None
 
     def checkpoint(self, claim: Claim, data: str) -> bool:
         """What the next attempt is to find."""
@@ -144,7 +183,7 @@ class Finisher:
 
     def hand_back(self, claim: Claim) -> State | None:
         """It was not run to its end, and nothing is spent."""
-        return self.write(claim, Ending(verb="hand_back", stage=claim.row.get("stage")))
+        return self.write(claim, Ending(verb="hand_back"))
 
     def let_go(self, claim: Claim) -> bool:
         """The run has ended, whatever the database thinks of the step: its lease need not stand any longer."""

@@ -7,9 +7,10 @@ import time
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout
+from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError
 from stepwell.model.states import CONCLUDED
 from stepwell.model.step import Step, StepRef
+from stepwell.run.running import running_step
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -61,20 +62,37 @@ class Handle(StepRef, Generic[R]):
         return await asyncio.to_thread(self._outcome, None)
 
     def _ended(self) -> bool:
+        running = running_step()
+        if running is not None and running.keeps(self.uuid):
+            raise StepwellError(
+                f"step {self.uuid} is a child of the step that waits for it here, and cannot begin before that one's "
+                "own code is done: let a later child use its result"
+            )
         try:
             return self.step().state.is_terminal
         except StepNotFound:
             return False  # a child that is written with the end of its parent's code
 
     def _outcome(self, timeout: float | None) -> R:
-        step = self.step()
+        try:
+            step = self.step()
+        except StepNotFound:
+            raise StepTimeout(
+                f"step {self.uuid} is not there after {timeout} s: it is written when the code that made it has ended"
+            ) from None
         if not step.state.is_terminal:
             why = self._app.explain(step).summary
             raise StepTimeout(f"step {step.id} ({step.name}) has not ended in {timeout} s: it is {step.state}; {why}")
         if step.state not in CONCLUDED:
             message = step.error_message or step.reason or "no reason given"
             raise StepDidNotConclude(f"step {step.id} ({step.name}) is {step.state}: {message}", step)
-        result: R = self._signature.result(step.response)
+        try:
+            result: R = self._signature.result(step.response)
+        except (ValueError, TypeError) as error:
+            raise StepwellError(
+                f"step {step.id} ({step.name}) is {step.state}, but its result is not what the job's signature says "
+                f"({error}); app.step({step.id}).response has it as it is stored"
+            ) from error
         return result
 
 

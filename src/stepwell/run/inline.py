@@ -6,6 +6,7 @@ programs use it.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -62,10 +63,10 @@ class InlineRunner:
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:
-        step = RunningStep(claim.row, DirectLine(self._database, self._finisher, claim))
+        step = RunningStep(claim.row, _InlineLine(self._database, self._finisher, claim))
         try:
-            ending = run_here(self._registry[step.action], step, claim.row["arguments"])
-        except KeyboardInterrupt:  # of the person who runs this, not of the job
+            ending = run_here(self._registry[step.action], step, claim.row["arguments"], interruptible=True)
+        except (KeyboardInterrupt, CancelledError):  # of whoever runs this, not of the job
             self._finisher.hand_back(claim)
             raise
         state = self._finisher.write(claim, ending)
@@ -76,3 +77,10 @@ class InlineRunner:
 
     def close(self) -> None:
         self.worker.sign_off()
+
+
+class _InlineLine(DirectLine):
+    """Nobody watches over an inline run, so it looks for itself."""
+
+    def cancel_requested(self) -> bool:
+        return not self._finisher.holds(self._claim)

@@ -6,10 +6,11 @@ runs it to its end in one go; a coroutine job is awaited by an event loop.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,7 +19,7 @@ from stepwell import codec
 from stepwell.define.job import GUARDS, LATER_STAGES, Job
 from stepwell.define.registry import JobDefinition
 from stepwell.model import reasons
-from stepwell.model.errors import DatabaseUnavailable
+from stepwell.model.errors import DatabaseUnavailable, InvalidStep
 from stepwell.run.backoff import seconds_before
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.outcomes import (
@@ -58,79 +59,117 @@ def drive(run: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("an async hook needs an event loop; make `compute` or the function itself async, too")
 
 
-async def handle(definition: JobDefinition[..., Any], step: RunningStep, arguments: str) -> Ending:
-    """Run a claimed step. Whatever its code does, this comes back with an ending."""
+async def handle(
+    definition: JobDefinition[..., Any], step: RunningStep, arguments: str, *, interruptible: bool = False
+) -> Ending:
+    """Run a claimed step. Whatever its code does, this comes back with an ending.
+
+    `interruptible`: an interrupt is that of whoever runs this (Ctrl-C, a cancelled task), and goes through to them.
+    """
     started = time.perf_counter()
     token = _running.set(step)
     try:
-        ending = await _run(definition, step, arguments)
+        ending = await _run(definition, step, arguments, interruptible)
     finally:
         _running.reset(token)
     return msgspec.structs.replace(ending, duration=time.perf_counter() - started)
 
 
-async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments: str) -> Ending:
+async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments: str, interruptible: bool) -> Ending:
     job: Job | None = None
     try:
         try:
             step.arguments = codec.decode(arguments)
             job = definition.begin(step.arguments)
         except (TypeError, ValueError) as error:
-            return _failure(error, reasons.BAD_ARGUMENTS)
-        job.step = step
+            return _failure(error, reasons.BAD_ARGUMENTS, step)
+        object.__setattr__(job, "step", step)  # the job may be a frozen dataclass
         return await _stages(definition, job, step)
     except LeaseLost:
         return Ending(verb="lost")
     except BaseException as error:
+        if interruptible and _is_interrupt(definition, error):
+            raise
         try:
-            return await _route(definition, job, step, error)
+            return _said_so(definition, step, error) or await _route(definition, job, step, error)
         except LeaseLost:
             return Ending(verb="lost")
-        except BaseException as another:  # a hook that was to deal with the error has one itself
-            return _failure(another, reasons.ERROR)
+        except BaseException as another:  # of a hook that was to deal with the error; it may have its own word to say
+            if interruptible and _is_interrupt(definition, another):
+                raise
+            return _said_so(definition, step, another) or _failure(another, reasons.ERROR, step)
 
 
 async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningStep) -> Ending:
     hooks = definition.hooks
+    if step.stage is not None:
+        step.response = definition.signature.result_or_stored(step.response)
     if "prepare" in hooks:
-        await _call(job.prepare)
-    stage = step.stage
-    response: str | None = None
-    if stage is None:
-        for guard in GUARDS:
-            if guard in hooks and _refuses(await _call(getattr(job, guard))):
-                return _turned_away(definition, step, guard)
-        returned = await _call(job.compute)
-        if returned is NOT_COMPLETED:
-            return not_completed(step.cooldown, definition.policy.max_not_completed)
-        try:
-            response = codec.encode(step.response if returned is None else returned, "response")
-        except Exception as error:
-            # The effects have happened: running it again would repeat them.
-            return Ending(verb="fail", reason=reasons.UNSTORABLE_RESULT, error=f"the result cannot be stored: {error}")
-        later = [name for name in LATER_STAGES if name in hooks]
-        if not later:
-            return Ending(verb="finish", response=response, children=step.take_children())
-        stage = later[0]
-        step.record(stage, response)
-    return await _later_stages(definition, job, step, stage)
+        await _call(definition, job.prepare)
+    if step.stage is not None:
+        return await _later_stages(definition, job, step, step.stage)
+    for guard in GUARDS:
+        if guard in hooks and _refuses(await _call(definition, getattr(job, guard))):
+            return _turned_away(definition, step, guard)
+    returned = await _call(definition, job.compute)
+    if returned is NOT_COMPLETED:
+        return not_completed(step.cooldown, definition.policy.max_not_completed)
+    if returned is not None:
+        step.response = returned
+    later = [name for name in LATER_STAGES if name in hooks]
+    if not later:
+        return _finish(step)
+    try:
+        response = codec.encode(step.response, "response")
+    except Exception as error:
+        return _unstorable(error, step)
+    try:
+        step.record(later[0], response)
+    except InvalidStep as error:
+        return _failure(error, reasons.BAD_CHILDREN, step)
+    return await _later_stages(definition, job, step, later[0])
 
 
 async def _later_stages(definition: JobDefinition[..., Any], job: Job, step: RunningStep, stage: str) -> Ending:
     """What comes after compute; the next attempt begins at the stage that sends it back."""
-    hooks = definition.hooks
     for name in LATER_STAGES[LATER_STAGES.index(stage) :]:
-        if name not in hooks:
+        if name not in definition.hooks:
             continue
-        step.reach(name)
-        answer = await _call(getattr(job, name))
+        step.reached = name
+        answer = await _call(definition, getattr(job, name))
+        if answer is NOT_COMPLETED:
+            return not_completed(step.cooldown, definition.policy.max_not_completed, stage=name)
         if name == "complete" or not _refuses(answer):
             continue
         if name == "double_check":
             return _not_verified(definition, step)
         return _retry(definition, step, None, "confirm_or_retry is not confirmed yet")
-    response = None if step.response is None else codec.encode(step.response, "response")
-    return Ending(verb="finish", response=response, children=step.take_children())
+    return _finish(step)
+
+
+def _finish(step: RunningStep, error: BaseException | None = None) -> Ending:
+    """Own code done; an error that did not stop it is kept."""
+    try:
+        response = codec.encode(step.response, "response")
+    except Exception as unstorable:
+        return _unstorable(unstorable, step)
+    try:
+        children = step.take_children()
+    except InvalidStep as bad:
+        return _failure(bad, reasons.BAD_CHILDREN, step)
+    return Ending(
+        verb="finish",
+        response=None if response == step.recorded else response,
+        children=children,
+        error=None if error is None else describe(error),
+        stack=None if error is None else stack_of(error),
+    )
+
+
+def _unstorable(error: Exception, step: RunningStep) -> Ending:
+    # The effects have happened: running it again would repeat them.
+    message = f"the result cannot be stored: {error}"
+    return Ending(verb="fail", reason=reasons.UNSTORABLE_RESULT, error=message, stage=step.reached)
 
 
 def _not_verified(definition: JobDefinition[..., Any], step: RunningStep) -> Ending:
@@ -148,10 +187,8 @@ def _turned_away(definition: JobDefinition[..., Any], step: RunningStep, guard: 
     return Ending(verb=_VERB_OF_GUARD[guard], reason=guard, error=error)
 
 
-async def _route(
-    definition: JobDefinition[..., Any], job: Job | None, step: RunningStep, error: BaseException
-) -> Ending:
-    """What an exception means for the step (SPEC 5)."""
+def _said_so(definition: JobDefinition[..., Any], step: RunningStep, error: BaseException) -> Ending | None:
+    """What the job's code said by an exception that has one meaning only; None if it is for the hooks to judge."""
     match error:
         case Stop():
             return Ending(verb="stop", reason=_said(error) or "stopped")
@@ -162,43 +199,42 @@ async def _route(
         case Retry():
             return _retry(definition, step, error)
         case Fail():
-            return _failure(error.error or error, reasons.ERROR, stage=step.reached)
+            return _failure(error if error.error is None else error.error, reasons.ERROR, step)
         case SystemExit():
             return not_completed(step.cooldown, definition.policy.max_not_completed, describe(error), step.reached)
         case DatabaseUnavailable():
             return Ending(verb="hand_back", in_=OUTAGE_SECONDS, error=describe(error), stage=step.reached)
         case MaxRetriesReached():
-            return _failure(error, reasons.MAX_RETRIES_REACHED, stage=step.reached)
+            return _failure(error, reasons.MAX_RETRIES_REACHED, step)
         case NonNotifiable():
-            return _failure(error, reasons.ERROR, stage=step.reached, notify=False)
-    if job is None:
-        return _failure(error, reasons.ERROR)
-    if not isinstance(error, JustResolve | Permanent):
-        wanted = await _call(job.retry_exception, error) if "retry_exception" in definition.hooks else None
-        if (definition.policy.retries(error) if wanted is None else wanted) and step.retries < step.max_retries:
+            return _failure(error, reasons.ERROR, step, notify=False)
+    return None
+
+
+async def _route(
+    definition: JobDefinition[..., Any], job: Job | None, step: RunningStep, error: BaseException
+) -> Ending:
+    """Retry it, ignore it, resolve it, or fail; in this order."""
+
+    async def hook(name: str) -> Any:
+        """What the job's hook says about the error; None if it has none."""
+        return (
+            await _call(definition, getattr(job, name), error) if job is not None and name in definition.hooks else None
+        )
+
+    if isinstance(error, JustResolve):
+        await hook("resolve_exception")
+        return _finish(step, error)
+    wanted = False
+    if not isinstance(error, Permanent):
+        said = await hook("retry_exception")
+        wanted = bool(definition.policy.retries(error) if said is None else said)
+        if wanted and step.retries < step.max_retries:
             return _retry(definition, step, error)
-    if not isinstance(error, JustResolve) and await _says_yes(definition, job, "ignore_exception", error):
-        return _done_despite(step, error)
-    if await _says_yes(definition, job, "resolve_exception", error) or isinstance(error, JustResolve):
-        return _done_despite(step, error)
-    spent = step.max_retries > 0 and step.retries >= step.max_retries and not isinstance(error, Permanent)
-    return _failure(error, reasons.MAX_RETRIES_REACHED if spent else reasons.ERROR, stage=step.reached)
-
-
-async def _says_yes(definition: JobDefinition[..., Any], job: Job, hook: str, error: BaseException) -> bool:
-    return hook in definition.hooks and bool(await _call(getattr(job, hook), error))
-
-
-def _done_despite(step: RunningStep, error: BaseException) -> Ending:
-    """Own code done, error kept."""
-    recorded = step.reached is not None and step.response is None
-    return Ending(
-        verb="finish",
-        response=None if recorded else codec.encode(step.response, "response"),
-        children=step.take_children(),
-        error=describe(error),
-        stack=stack_of(error),
-    )
+    if await hook("ignore_exception") or await hook("resolve_exception"):
+        return _finish(step, error)
+    spent = wanted and step.max_retries > 0
+    return _failure(error, reasons.MAX_RETRIES_REACHED if spent else reasons.ERROR, step)
 
 
 def _retry(
@@ -219,13 +255,29 @@ def not_completed(cooldown: float, limit: int, error: str | None = None, stage: 
     return Ending(verb="not_completed", in_=cooldown, limit=limit, error=error, stage=stage)
 
 
-def _failure(error: BaseException, reason: str, *, stage: str | None = None, notify: bool = True) -> Ending:
-    return Ending(verb="fail", reason=reason, error=describe(error), stack=stack_of(error), stage=stage, notify=notify)
+def _failure(error: BaseException, reason: str, step: RunningStep, *, notify: bool = True) -> Ending:
+    return Ending(
+        verb="fail", reason=reason, error=describe(error), stack=stack_of(error), stage=step.reached, notify=notify
+    )
 
 
-async def _call(hook: Any, *arguments: Any) -> Any:
+async def _call(definition: JobDefinition[..., Any], hook: Callable[..., Any], *arguments: Any) -> Any:
     answer = hook(*arguments)
-    return await answer if inspect.isawaitable(answer) else answer
+    if not inspect.isawaitable(answer):
+        return answer
+    if not definition.is_async:  # nobody is there to wait
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise Permanent(f"{definition.action} gave something to await without being async: define it with `async def`")
+    return await answer
+
+
+def _is_interrupt(definition: JobDefinition[..., Any], error: BaseException) -> bool:
+    if isinstance(error, asyncio.CancelledError) and definition.is_async:
+        # Of this very task; a job that awaits something else that was cancelled has an error like any other.
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _refuses(answer: Any) -> bool:

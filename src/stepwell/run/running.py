@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NoReturn, Protocol
+from uuid import UUID
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep
-from stepwell.enqueue.parcel import is_below, wrap
+from stepwell.enqueue.parcel import wrap
 from stepwell.ids import uuid7
-from stepwell.model.errors import StepwellError
+from stepwell.model.errors import InvalidStep, StepwellError
 from stepwell.model.step import Step, StepRef
 from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop
 
@@ -59,7 +61,8 @@ class RunningStep(StepRef):
     """The facts of the step at the moment of its claim, and what its code can do from inside."""
 
     __slots__ = (
-        "_checkpoint", "_children", "_last_index", "_line", "_row", "_started", "arguments", "reached", "response",
+        "_blocks", "_checkpoint", "_children", "_family", "_last_index", "_line", "_named", "_row", "_started",
+        "arguments", "reached", "recorded", "response",
     )  # fmt: skip
     __setattr__ = object.__setattr__  # a reference is frozen; a run is not
 
@@ -68,12 +71,17 @@ class RunningStep(StepRef):
         self._row = row
         self._line = line
         self._started = time.monotonic()
-        self._children: list[NewStep] = []
+        self._children: list[NewStep] = []  # created in this run and not yet written
+        self._named: dict[int, tuple[NewStep, str]] = {}  # drafts of this run, by identity, with their uuids
+        self._family: set[object] = set()  # the uuids of all that this run created below the step
+        self._blocks: set[object] = {row["child_block_uuid"]} - {None}
         self._last_index = 0
         self._checkpoint = row["checkpoint"]
         self.reached: str | None = row["stage"]  # where the next attempt would begin
+        self.recorded: str | None = row.get("response")  # what an earlier attempt, or this one, has stored
         self.arguments: Any = {}
-        self.response: Any = None  # an alternative to returning it from compute
+        # The result: what compute returned, unless it returned None. Later stages find it here, and may change it.
+        self.response: Any = codec.decode(self.recorded)
 
     # what it is -----------------------------------------------------------------------------------------
 
@@ -184,6 +192,8 @@ class RunningStep(StepRef):
 
     def progress(self, done: float, total: float | None = None) -> None:
         """Show how far it is."""
+        if not all(map(math.isfinite, (done, total or 0.0))):
+            raise ValueError(f"progress({done!r}, {total!r}): not numbers that can be shown")
         self._line.progress(float(done), None if total is None else float(total))
 
     def log(self, message: object, *, level: int = logging.INFO) -> None:
@@ -218,55 +228,98 @@ class RunningStep(StepRef):
         `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written with the
         end of `compute` (once, whatever dies) and begin when the own code is done.
         """
+        given: list[NewStep] = []
         drafts: list[NewStep] = []
         for place in steps:
             together = [place] if isinstance(place, NewStep) else list(place)
             if any(draft.index is None and draft.type == "default" for draft in together):
                 self._last_index += 1
+            turn = self._last_index
             for draft in together:
-                handler = draft.type != "default"
-                index = draft.index if handler or draft.index is not None else self._last_index
+                index = turn if draft.index is None and draft.type == "default" else draft.index
                 drafts.append(replace(draft, parent=self.uuid, index=index))
-        return self.keep(drafts)
+                if draft.type == "default":
+                    self._last_index = max(self._last_index, index or 1)
+            given += together
+        return self._keep(given, drafts)
 
     def is_parent_of(self, drafts: Sequence[NewStep]) -> bool:
         """Whether any of these is to stand below this step: then they are part of its result."""
-        return any(is_below(draft, self, self._row["child_block_uuid"], self._children) for draft in drafts)
+        return any(map(self._is_below, drafts))
 
     def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
         """Hold new steps until the end of compute. Their ids are not known yet (0), their uuids are."""
-        named = [replace(draft, uuid=draft.uuid or uuid7()) for draft in drafts]
-        places = {id(old): str(new.uuid) for old, new in zip(drafts, named, strict=True)}
-        kept = [_with_uuids(draft, places) for draft in named]
-        self._children += kept
-        return [StepRef(0, str(draft.uuid)) for draft in kept]
+        return self._keep(drafts, drafts)
+
+    def keeps(self, uuid: str) -> bool:
+        """Whether this is one of the steps that are held: it cannot run before this one has ended."""
+        return any(draft.uuid == uuid for draft in self._children)
+
+    def _is_below(self, draft: NewStep) -> bool:
+        """A child of this step, or tied to one that was created in this run."""
+        if draft.block is not None and _canonical(draft.block) in self._blocks:
+            return True
+        if draft.parent is not None and _key(draft.parent) in (self.id, self.uuid):
+            return True
+        return any(
+            id(step) in self._named or _key(step) in self._family
+            for step in (draft.parent, *draft.depends_on)
+            if step is not None
+        )
+
+    def _keep(self, given: Sequence[NewStep], drafts: Sequence[NewStep]) -> list[StepRef]:
+        """`given` are the drafts as the job knows them: other drafts may name them."""
+        if len({id(draft) for draft in given}) < len(given):
+            raise InvalidStep("the same NewStep stands in the call twice")
+        uuids = [uuid7() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
+        # The draft itself is kept with its uuid, for the id of an object is free again when the object is gone.
+        named = self._named | {id(draft): (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
+        self._children += [
+            _by_uuids(replace(draft, uuid=uuid), named) for draft, uuid in zip(drafts, uuids, strict=True)
+        ]
+        self._named = named
+        self._family.update(uuids)
+        self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
+        return [StepRef(0, uuid) for uuid in uuids]
 
     def take_children(self) -> list[dict[str, Any]]:
         """What was kept, wrapped for the way; the next call finds only what came later."""
-        kept, self._children = self._children, []
-        return [wrap(draft) for draft in kept]
+        wrapped = [wrap(draft) for draft in self._children]
+        self._children = []
+        return wrapped
 
     def record(self, stage: str, response: str) -> None:
         """The end of compute, before the stages that come after it."""
         if not self._line.record(stage, response, self.take_children()):
             raise LeaseLost
-        self.reach(stage)
-
-    def reach(self, stage: str) -> None:
+        self.recorded = response
         self.reached = stage
 
 
-def _with_uuids(draft: NewStep, places: Mapping[int, str]) -> NewStep:
-    """References to other new steps of the call, by their uuids: these can travel."""
+def _by_uuids(draft: NewStep, named: Mapping[int, tuple[NewStep, str]]) -> NewStep:
+    """The draft with its references to other new steps as uuids: these can travel."""
 
-    def named(step: Any) -> Any:
-        if isinstance(step, NewStep):
-            if id(step) not in places:
-                raise StepwellError(f"{draft.label or draft.action!r} names a new step that is not part of this call")
-            return places[id(step)]
-        if isinstance(step, Step | StepRef):
-            return step.id or step.uuid
-        return step
+    def meant(step: Any) -> Any:
+        if not isinstance(step, NewStep):
+            return _key(step)
+        if id(step) not in named:
+            raise InvalidStep(f"{draft.label or draft.action!r} names a new step that was not created in this run")
+        return named[id(step)][1]
 
-    parent = None if draft.parent is None else named(draft.parent)
-    return replace(draft, parent=parent, depends_on=tuple(map(named, draft.depends_on)))
+    parent = None if draft.parent is None else meant(draft.parent)
+    return replace(draft, parent=parent, depends_on=tuple(map(meant, draft.depends_on)))
+
+
+def _key(step: object) -> object:
+    """By what a step is named: its id, or its uuid as long as there is none."""
+    if isinstance(step, Step | StepRef):
+        return step.id or step.uuid
+    return _canonical(step) if isinstance(step, str) else step
+
+
+def _canonical(text: object) -> object:
+    """A uuid as it is stored; anything else as it is: it is refused when it is written."""
+    try:
+        return str(UUID(text))  # type: ignore[arg-type]
+    except (ValueError, AttributeError, TypeError):
+        return text

@@ -173,6 +173,7 @@ CREATE TABLE worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
     worker_id text NOT NULL REFERENCES workers (id) ON DELETE CASCADE,
+    place     integer NOT NULL DEFAULT 0, -- the worker's queues in its own order; 0: it has none
     PRIMARY KEY (queue, action, worker_id)
 );
 CREATE INDEX worker_lanes_by_worker ON worker_lanes (worker_id);
@@ -312,7 +313,8 @@ BEGIN
     SELECT id, changed_from,
            CASE WHEN legal THEN state ELSE steps_refuse_transition(changed_from, state, actor) END,
            reason, actor, updated_at, attempts,
-           CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state = 'Pending' THEN last_error END
+           CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
+                THEN last_error END
     FROM changed WHERE changed_from <> state;
     RETURN NULL;
 END $$;

@@ -171,6 +171,7 @@ CREATE TABLE worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
     worker_id text NOT NULL REFERENCES workers (id) ON DELETE CASCADE,
+    place     integer NOT NULL DEFAULT 0, -- the worker's queues in its own order; 0: it has none
     PRIMARY KEY (queue, action, worker_id)
 );
 CREATE INDEX worker_lanes_by_worker ON worker_lanes (worker_id);
@@ -312,7 +313,7 @@ CREATE TRIGGER steps_changed AFTER UPDATE OF state ON steps WHEN OLD.state <> NE
 BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
     VALUES (NEW.id, OLD.state, NEW.state, NEW.reason, NEW.actor, max(NEW.updated_at, OLD.updated_at), NEW.attempts,
-            CASE WHEN NEW.state IN ('Failed', 'Stopped') OR OLD.state = 'Running' AND NEW.state = 'Pending'
+            CASE WHEN NEW.state IN ('Failed', 'Stopped') OR OLD.state = 'Running' AND NEW.state IN ('Pending', 'Completed')
                  THEN NEW.last_error END);
 END;
 
