@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from stepwell.bell import Stop
 from stepwell.cli.errors import Problem
 from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.paper import Cell, Column, Paper
@@ -146,7 +147,7 @@ class _Signals:
 
 
 def _run_until_signal(runs: Dispatcher, signals: _Signals) -> None:
-    stop = threading.Event()
+    stop = Stop()
 
     def work() -> None:
         try:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import random
 import secrets
 import socket
-import threading
 from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Final
 
+from stepwell.bell import Stop
 from stepwell.dispatch.tick import BATCH_LIMIT, Tick, TickReport
 from stepwell.enqueue.adopt import BATCH, adopt_new_steps
 from stepwell.enqueue.create import Creator
+from stepwell.loop import run_loop
 from stepwell.model.errors import StepwellError
 from stepwell.operate.sweep import sweep
-from stepwell.store import Database, Row, Transaction
-
-_LOGGER: Final = logging.getLogger("stepwell.dispatcher")
+from stepwell.store import Database, News, Row, Transaction
 
 # An idle dispatcher looks again after this long: the floor under every wake-up.
 IDLE_SECONDS: Final = 1.0
-# After trouble with the database: doubled each time, with jitter, up to the second figure.
-OUTAGE_SECONDS: Final = (0.5, 30.0)
 SWEEP_SECONDS: Final = 300.0
 # Batches of new rows (plain SQL) that are adopted before the groups get their ticks again: 10,000 rows.
 ADOPTIONS_AT_ONCE: Final = 20
@@ -44,13 +40,15 @@ class Dispatcher:
         self._groups = None if groups is None else frozenset(groups)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._tick = Tick(database, self.owner, batch_limit)
+        self._next_look = self._next_due = self._next_sweep = 0.0
 
-    def round(self) -> list[TickReport]:
+    def round(self, *, open_too: bool = True) -> list[TickReport]:
         """One tick of every group that has something to do; an empty list means that all is quiet.
 
-        Looking for work reads and takes no lock, so an idle round writes nothing.
+        Looking for work reads and takes no lock, so an idle round writes nothing. With `open_too` off, steps that only
+        wait for a free slot are no reason for a tick.
         """
-        reports = [self._tick.run(group) for group in self._groups_with_work()]
+        reports = [self._tick.run(group) for group in self._groups_with_work(open_too)]
         if any(report.locked_out for report in reports):
             return [report for report in reports if not report.locked_out]
         return reports
@@ -65,41 +63,57 @@ class Dispatcher:
                 return reports
         raise StepwellError(f"the dispatcher made progress for {max_rounds} rounds without coming to rest")
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, stop: Stop) -> None:
         """Tick until told to stop. No trouble with the database ends this loop."""
-        pause, next_sweep = OUTAGE_SECONDS[0], self._database.clock.monotonic() + SWEEP_SECONDS
-        while not stop.is_set():
-            try:
-                progress = any(report.changed for report in self.round())
-                if self._database.clock.monotonic() >= next_sweep:
-                    sweep(self._database, self._groups)
-                    next_sweep = self._database.clock.monotonic() + SWEEP_SECONDS
-                pause = OUTAGE_SECONDS[0]
-            except Exception:
-                _LOGGER.exception("the dispatcher met trouble; it goes on in about %.1f s", pause)
-                stop.wait(pause * random.uniform(0.5, 1.0))
-                pause = min(2 * pause, OUTAGE_SECONDS[1])
-                continue
-            if not progress:
-                stop.wait(IDLE_SECONDS)
+        self._next_look = 0.0
+        self._next_sweep = self._database.clock.monotonic() + SWEEP_SECONDS
+        run_loop("dispatcher", self._database, stop, self._watch)
 
-    def _groups_with_work(self) -> list[str]:
-        found = self._probe()
+    def _watch(self, news: Collection[News]) -> float:
+        """What was decided is looked at when it is told; for steps that are merely open, workers look themselves."""
+        elapsed = self._database.clock.monotonic()
+        whole = elapsed >= self._next_look
+        if whole:
+            self._next_look = elapsed + IDLE_SECONDS
+        elif News.DECISIONS not in news and elapsed < self._next_due:
+            return min(self._next_look, self._next_due) - elapsed
+        reports = self.round(open_too=whole)
+        if elapsed >= self._next_sweep:
+            sweep(self._database, self._groups)
+            self._next_sweep = self._database.clock.monotonic() + SWEEP_SECONDS
+        if any(report.changed for report in reports):
+            self._next_due = 0.0
+            return 0.0
+        self._next_due = self._when_due()
+        return max(0.0, min(self._next_look, self._next_due) - self._database.clock.monotonic())
+
+    def _when_due(self) -> float:
+        """When the next delayed step is due, by the monotonic clock."""
+        moment = self._database.read(lambda tx: tx.value("next_due"))
+        elapsed = self._database.clock.monotonic()
+        if moment is None:
+            return elapsed + IDLE_SECONDS
+        due = moment if isinstance(moment, datetime) else datetime.fromisoformat(moment).replace(tzinfo=UTC)
+        return elapsed + (due - self._database.now()).total_seconds()
+
+    def _groups_with_work(self, open_too: bool) -> list[str]:
+        found = self._probe(open_too)
         for _ in range(ADOPTIONS_AT_ONCE):
             if None not in found:
                 break
             now = self._database.now()
             adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
-            found = self._probe()
+            found = self._probe(open_too)
             if adopted < BATCH:
                 break
         return [group for group in found if group is not None and (self._groups is None or group in self._groups)]
 
-    def _probe(self) -> list[str | None]:
+    def _probe(self, open_too: bool) -> list[str | None]:
         now = self._database.now()
+        statement = "groups_with_work" if open_too else "groups_with_decisions"
 
         def work(tx: Transaction) -> list[Row]:
             tx.rows("keep_to_indexes")
-            return tx.rows("groups_with_work", now=now)
+            return tx.rows(statement, now=now)
 
         return [row["group"] for row in self._database.read(work)]

@@ -90,6 +90,7 @@ class Database(ABC):
     """One database, open for this process."""
 
     dialect: str
+    is_shared = True  # whether other processes can open it, too
 
     def __init__(self, url: str, clock: Clock) -> None:
         self.url = url

@@ -44,11 +44,13 @@ class Ear(ABC):
     def wait(self, files: Sequence[Any], seconds: float) -> Collection[News]:
         """Until there is news, one of the files is readable, or the time is over."""
         deadline = time.monotonic() + seconds
-        watched = [*files, self] if self.fileno() >= 0 else list(files)
+        poll = select.poll()
+        for file in [*files, self] if self.fileno() >= 0 else files:
+            poll.register(file, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
             pause = left if self.asking_seconds is None else min(left, self.asking_seconds)
-            ready = select.select(watched, (), (), max(pause, 0.0))[0]
+            ready = poll.poll(max(1000 * pause, 0.0))
             news = self.heard()
             if news or ready or left <= 0:
                 return news

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -50,8 +53,23 @@ def migrate(database: Database) -> list[Migration]:
     return missing
 
 
+_granted: Final[ContextVar[bool]] = ContextVar("stepwell_schema_granted", default=False)
+
+
+@contextmanager
+def taking_the_schema_for_granted(granted: bool = True) -> Iterator[None]:
+    """Apps that are opened meanwhile do not look: a worker has, and its slots need not all connect for that."""
+    token = _granted.set(granted)
+    try:
+        yield
+    finally:
+        _granted.reset(token)
+
+
 def ensure_schema(database: Database) -> None:
     """Create the schema in an empty database; refuse one that is older, newer or damaged."""
+    if _granted.get():
+        return
     known = known_migrations(database.dialect)
     with database.migrating() as session:
         applied = _inspect(session, known)

@@ -153,6 +153,7 @@ class SqliteDatabase(Database):
                 f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer"
             )
         self._path = path_of(url)
+        self.is_shared = self._path is not None
         self._lock = threading.RLock()
         self._connection = self._connect()
         self._pid = os.getpid()

@@ -22,6 +22,9 @@ WHERE l.worker_id = :worker
            WHERE a.stage = 'open' AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL)
 LIMIT 1;
 
+-- name: is_registered(worker)
+SELECT 1 AS yes FROM workers WHERE id = :worker;
+
 -- name: heartbeat(id, now, alive_until)!
 UPDATE workers SET heartbeat_at = :now, alive_until = :alive_until WHERE id = :id;
 

@@ -28,6 +28,23 @@ WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NO
 UNION ALL
 SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new');
 
+-- name: groups_with_decisions(now)
+-- The same without the steps that only wait for a free slot: workers look for those themselves.
+SELECT d."group" FROM steps_dispatcher d
+WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a
+       WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
+UNION ALL
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new');
+
+-- name: next_due()
+-- When the first delayed step is due.
+SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.stage = 'delayed' AND a."group" = d."group"
+            ORDER BY a.due_at LIMIT 1)) AS due_at
+FROM steps_dispatcher d;
+
 -- name: all_groups()
 SELECT "group", rotation, lock_owner, lock_token, lock_deadline, current_tick_id, last_tick_completed, last_selected_at
 FROM steps_dispatcher ORDER BY rotation IS NULL, rotation, "group";

@@ -7,11 +7,13 @@ UPDATE steps SET state = 'Running', reason = NULL, attempts = attempts + 1, leas
     hostname = :hostname, started_at = :now, actor = :actor, updated_at = :now, changed_from = state
 WHERE state = 'Dispatched' AND id IN (
     SELECT a.step_id FROM (
-        SELECT d.step_id, d.rank, row_number() OVER (PARTITION BY d.rank ORDER BY d.step_id) AS place
+        SELECT d.step_id, d.rank, l.place AS queue_place,
+               row_number() OVER (PARTITION BY d.rank ORDER BY l.place, d.step_id) AS place
         FROM worker_lanes l JOIN steps_agenda d ON d.stage = 'dispatched' AND d.queue = l.queue AND d.action = l.action
         WHERE l.worker_id = :worker) AS waiting
     JOIN steps_agenda a ON a.step_id = waiting.step_id AND a.stage = 'dispatched'
-    ORDER BY CASE WHEN waiting.rank = 0 AND waiting.place > :high THEN 2 ELSE waiting.rank END, a.step_id
+    ORDER BY CASE WHEN waiting.rank = 0 AND waiting.place > :high THEN 2 ELSE waiting.rank END,
+             waiting.queue_place, a.step_id
     LIMIT :limit)
 RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
     "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
@@ -20,11 +22,12 @@ RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow
 
 -- name: pick_for_claim(worker, limit, high)
 -- What a worker with free slots may take without waiting for a tick: open steps of its lanes, over all groups.
-WITH lanes (queue, action, rank) AS (
-    SELECT l.queue, l.action, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+WITH lanes (queue, action, place, rank) AS (
+    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker
 ), candidates AS (
-    SELECT found.step_id, found.rank, row_number() OVER (PARTITION BY found.rank ORDER BY found.step_id) AS place
+    SELECT found.step_id, found.rank, lane.place AS queue_place,
+           row_number() OVER (PARTITION BY found.rank ORDER BY lane.place, found.step_id) AS place
     FROM lanes AS lane
     JOIN steps_agenda found ON found.step_id IN (
         SELECT o.step_id FROM steps_agenda o
@@ -34,7 +37,7 @@ WITH lanes (queue, action, rank) AS (
         ORDER BY o.step_id LIMIT :limit)
 )
 SELECT step_id FROM candidates
-ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, step_id
+ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
 LIMIT :limit;
 
 -- name: count_dispatched(worker)

@@ -1,0 +1,55 @@
+"""A bell that wakes whoever waits for files: rung by threads and by signal handlers."""
+
+from __future__ import annotations
+
+import os
+import select
+from contextlib import suppress
+
+
+class Bell:
+    """A pipe to oneself."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def ring(self) -> None:
+        with suppress(OSError):  # full: it is ringing already
+            os.write(self._writer, b"!")
+
+    def silence(self) -> None:
+        with suppress(BlockingIOError):
+            while os.read(self._reader, 4096):
+                pass
+
+    def __del__(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+class Stop(Bell):
+    """Tells loops to come to an end. It stays rung."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._set = False
+
+    def set(self) -> None:
+        self._set = True
+        self.ring()
+
+    def is_set(self) -> bool:
+        return self._set
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but not beyond the end."""
+        if not self._set and seconds > 0:
+            poll = select.poll()
+            poll.register(self, select.POLLIN)
+            poll.poll(1000 * seconds)
+        return self._set

@@ -1,0 +1,163 @@
+"""The reaper: brings back what died, and says when a group makes no progress.
+
+A step is dead when it is Running under a lease that is not alive: its worker's row is gone or stale, or the lease is
+past its deadline. Dead is no state: it is seen, and ended, here. Any number of reapers may run at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from stepwell.bell import Stop
+from stepwell.events import Events, GroupStalled, StepRescued
+from stepwell.loop import run_loop
+from stepwell.model.states import State
+from stepwell.run.finish import RESCUES
+from stepwell.store import Database, News, Row, Transaction
+
+_LOGGER: Final = logging.getLogger("stepwell.reaper")
+
+ACTOR: Final = "reaper"
+ROUND_SECONDS: Final = 5.0
+# A Dispatched step that no worker has taken for so long goes back to its turn: others may be more urgent by now.
+UNTAKEN_SECONDS: Final = 300.0
+# The rows of dead workers are kept so long, for people to see.
+MOURNING_SECONDS: Final = 300.0
+STALLED_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class Reaped:
+    """What one round did."""
+
+    rescued: list[int] = field(default_factory=list)
+    poisoned: list[int] = field(default_factory=list)
+    let_go: list[int] = field(default_factory=list)
+    recovered: list[int] = field(default_factory=list)
+    workers_forgotten: int = 0
+    locks_released: int = 0
+    stalled: list[str] = field(default_factory=list)
+
+
+class Reaper:
+    """Looks after what others left behind."""
+
+    def __init__(self, database: Database, events: Events, *, round_seconds: float = ROUND_SECONDS) -> None:
+        self._database = database
+        self._events = events
+        self._round_seconds = round_seconds
+        self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the oldest step that could run, and since when
+        self._alarmed: set[str] = set()
+
+    def run(self, stop: Stop) -> None:
+        """Rounds until told to stop."""
+        run_loop("reaper", self._database, stop, self._watch)
+
+    def _watch(self, news: Collection[News]) -> float:
+        now = self._database.clock.monotonic()
+        if now >= self._next:
+            self.round()
+            self._next = now + self._round_seconds
+        return self._next - now
+
+    _next = 0.0
+
+    def round(self) -> Reaped:
+        """Look once."""
+        reaped = Reaped()
+        for row in self._database.read(lambda tx: tx.rows("dead_leases", now=self._database.now())):
+            self._end_dead_lease(row, reaped)
+        self._recover_untaken(reaped)
+        now = self._database.now()
+        if self._database.read(lambda tx: tx.value("is_anything_overdue", now=now, before=_ago(now, MOURNING_SECONDS))):
+            self._tidy_up(reaped, now)
+        self._look_for_stalled_groups(reaped)
+        return reaped
+
+    def _end_dead_lease(self, row: Row, reaped: Reaped) -> None:
+        step_id, token, worker = row["id"], row["lease_token"], row["lease_worker"]
+        now = self._database.now()
+        if State(row["state"]) is not State.RUNNING:
+            if self._database.transact(lambda tx: tx.change("let_go", id=step_id, token=token, now=now)):
+                reaped.let_go.append(step_id)
+            return
+        error = f"its worker {worker} {_fate(row, now)} while it ran"
+
+        def work(tx: Transaction) -> str | None:
+            tx.tell(News.DECISIONS)
+            rescued: str | None = tx.value(
+                "rescue", id=step_id, token=token, dispatch_after=now, limit=RESCUES, error=error, actor=ACTOR, now=now
+            )
+            return rescued
+
+        state = self._database.transact(work)
+        if state is None:
+            return  # somebody was faster
+        poison = State(state) is State.FAILED
+        (reaped.poisoned if poison else reaped.rescued).append(step_id)
+        _LOGGER.warning("step %d (%s): %s; it is %s", step_id, row["action"], error, state)
+        self._events.publish(StepRescued(step_id, row["action"], worker, poison))
+
+    def _recover_untaken(self, reaped: Reaped) -> None:
+        now = self._database.now()
+        found = self._database.read(lambda tx: tx.rows("untaken", now=now, before=_ago(now, UNTAKEN_SECONDS)))
+        for row in found:
+
+            def work(tx: Transaction, step_id: int = row["id"]) -> int:
+                tx.tell(News.DECISIONS)
+                return tx.change("recover", id=step_id, actor=ACTOR, now=now)
+
+            if self._database.transact(work):
+                reaped.recovered.append(row["id"])
+                _LOGGER.warning("step %d (%s) was dispatched and nobody took it", row["id"], row["action"])
+
+    def _tidy_up(self, reaped: Reaped, now: datetime) -> None:
+        def work(tx: Transaction) -> None:
+            reaped.workers_forgotten = tx.change("forget_dead_workers", before=_ago(now, MOURNING_SECONDS))
+            reaped.locks_released = tx.change("release_dead_locks", now=now)
+
+        self._database.transact(work)
+
+    def _look_for_stalled_groups(self, reaped: Reaped) -> None:
+        """Eligible work, a free slot that serves it, and the same step at the head for too long."""
+        now = self._database.now()
+
+        def look(tx: Transaction) -> list[Row]:
+            tx.rows("keep_to_indexes")
+            return tx.rows("first_in_line", now=now)
+
+        heads = {row["group"]: row["step_id"] for row in self._database.read(look)}
+        self._waiting = {
+            group: (head, self._waiting[group][1] if self._waiting.get(group, (0,))[0] == head else now)
+            for group, head in heads.items()
+        }
+        for group, (head, since) in self._waiting.items():
+            seconds = (now - since).total_seconds()
+            if seconds < STALLED_SECONDS:
+                self._alarmed.discard(group)
+            else:
+                reaped.stalled.append(group)
+                if group not in self._alarmed:
+                    self._alarmed.add(group)
+                    _LOGGER.error(
+                        "group %s makes no progress: step %d could run for %.0f s and a slot is free; "
+                        "is a dispatcher running? (stepwell explain %d)", group, head, seconds, head,
+                    )  # fmt: skip
+                    self._events.publish(GroupStalled(group, head, seconds))
+        self._alarmed &= self._waiting.keys()
+
+
+def _fate(row: Row, now: datetime) -> str:
+    if row["alive_until"] is None:
+        return "was gone"
+    if row["alive_until"] <= now:
+        return f"was not heard of after {row['heartbeat_at']:%H:%M:%S} UTC"
+    return "let its deadline pass"
+
+
+def _ago(now: datetime, seconds: float) -> datetime:
+    return now - timedelta(seconds=seconds)

@@ -1,0 +1,72 @@
+"""What threads and coroutines have in common: they run beside the worker, with the database at hand."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from stepwell.bell import Bell
+from stepwell.define.registry import Registry
+from stepwell.run.direct import DirectLine
+from stepwell.run.ending import Ending
+from stepwell.run.executors import Executor
+from stepwell.run.finish import Claim, Ended, Finisher
+from stepwell.run.lifecycle import describe, stack_of
+from stepwell.store import Database
+
+
+class InProcessExecutor(Executor):
+    """Keeps account of the runs; a subclass says how one begins."""
+
+    can_end_runs = False
+
+    def __init__(self, database: Database, registry: Registry, finisher: Finisher, slots: int) -> None:
+        self.slots = slots
+        self._database = database
+        self._registry = registry
+        self._finisher = finisher
+        self._bell = Bell()
+        self._ended: deque[Ended] = deque()
+        self._lines: dict[tuple[int, int], DirectLine] = {}
+
+    @abstractmethod
+    def _begin(self, claim: Claim, line: DirectLine) -> None: ...
+
+    def free(self) -> int:
+        return self.slots - len(self._lines)
+
+    def start(self, claim: Claim) -> None:
+        line = DirectLine(self._database, self._finisher, claim)
+        self._lines[claim.key] = line
+        self._begin(claim, line)
+
+    def _end(self, claim: Claim, ending: Ending | BaseException) -> None:
+        """Called from wherever the run has ended."""
+        if isinstance(ending, BaseException):
+            ending = Ending(verb="fail", reason="error", error=describe(ending), stack=stack_of(ending))
+        self._ended.append((claim, ending))
+        self._bell.ring()
+
+    def files(self) -> Sequence[Any]:
+        return [self._bell]
+
+    def collect(self) -> list[Ended]:
+        self._bell.silence()
+        ended = []
+        while self._ended:
+            claim, ending = self._ended.popleft()
+            if self._lines.pop(claim.key, None) is not None:  # else it was cut off: its word no longer counts
+                ended.append((claim, ending))
+        return ended
+
+    def request_cancel(self, claim: Claim) -> None:
+        if claim.key in self._lines:
+            self._lines[claim.key].request_cancel()
+
+    def cut(self, claim: Claim) -> None:
+        line = self._lines.pop(claim.key, None)
+        if line is not None:
+            line.cut_off = True
+            line.request_cancel()

@@ -1,0 +1,73 @@
+"""Coroutine jobs on one event loop, in a thread of its own; plain functions run in threads beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from stepwell.run.direct import DirectLine
+from stepwell.run.executors.in_process import InProcessExecutor
+from stepwell.run.finish import Claim
+from stepwell.run.lifecycle import drive, handle
+from stepwell.run.running import RunningStep
+
+
+class LoopExecutor(InProcessExecutor):
+    """Runs up to `slots` coroutines at once."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._incoming: deque[tuple[Claim, DirectLine]] = deque()
+        self._beside = ThreadPoolExecutor(min(self.slots, 64), "stepwell-beside")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="stepwell-loop", daemon=True)
+        self._thread.start()
+
+    def _begin(self, claim: Claim, line: DirectLine) -> None:
+        self._incoming.append((claim, line))
+        self._loop.call_soon_threadsafe(self._begin_all)
+
+    def _begin_all(self) -> None:
+        while self._incoming:
+            claim, line = self._incoming.popleft()
+            self._tasks[claim.key] = self._loop.create_task(self._run(claim, line))
+
+    async def _run(self, claim: Claim, line: DirectLine) -> None:
+        try:
+            step = RunningStep(claim.row, line)
+            definition = self._registry[step.action]
+            run = handle(definition, step, claim.row["arguments"])
+            if definition.is_async:
+                self._end(claim, await run)
+            else:
+                self._end(claim, await self._loop.run_in_executor(self._beside, copy_context().run, drive, run))
+        except BaseException as error:
+            self._end(claim, error)
+        finally:
+            self._tasks.pop(claim.key, None)
+
+    def cut(self, claim: Claim) -> None:
+        task = self._tasks.get(claim.key)
+        if task is not None:
+            self._loop.call_soon_threadsafe(task.cancel)  # which it may swallow
+        super().cut(claim)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop)
+        self._thread.join(5.0)
+        self._beside.shutdown(wait=False)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _stop(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        gathered = asyncio.gather(*tasks, return_exceptions=True)
+        gathered.add_done_callback(lambda _: self._loop.stop())
+        self._loop.call_later(2.0, self._loop.stop)

@@ -1,0 +1,51 @@
+"""Steps in threads of this process: for work that mostly waits. A thread cannot be ended, only forgotten."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from typing import Any
+
+from stepwell.run.direct import DirectLine, run_here
+from stepwell.run.executors.in_process import InProcessExecutor
+from stepwell.run.finish import Claim
+from stepwell.run.running import RunningStep
+
+
+class ThreadExecutor(InProcessExecutor):
+    """A thread for every slot, started when it is first needed."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._work: SimpleQueue[tuple[Claim, DirectLine] | None] = SimpleQueue()
+        self._threads = 0
+        self._lock = threading.Lock()
+
+    def _begin(self, claim: Claim, line: DirectLine) -> None:
+        with self._lock:
+            needed = self._threads < min(self.slots, len(self._lines))
+            self._threads += needed
+        if needed:
+            threading.Thread(target=self._serve, name=f"stepwell-slot-{self._threads}", daemon=True).start()
+        self._work.put((claim, line))
+
+    def _serve(self) -> None:
+        while (task := self._work.get()) is not None:
+            claim, line = task
+            try:
+                step = RunningStep(claim.row, line)
+                self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
+            except BaseException as error:
+                self._end(claim, error)
+            if line.cut_off:
+                return  # another thread has taken its place
+
+    def cut(self, claim: Claim) -> None:
+        if claim.key in self._lines:
+            with self._lock:
+                self._threads -= 1
+        super().cut(claim)
+
+    def close(self) -> None:
+        for _ in range(self._threads):
+            self._work.put(None)

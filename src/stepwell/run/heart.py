@@ -1,0 +1,112 @@
+"""The worker's heartbeat, written by something that no job can block.
+
+Where jobs run in processes of their own, a thread of the worker will do. Where they share its process, one that holds
+the GIL would silence such a thread: a small second process beats instead, while the first is there and not stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from stepwell.clock import SystemClock
+from stepwell.model.errors import StepwellError
+from stepwell.run.worker_row import WorkerRow, beat
+from stepwell.store import open_database
+
+_LOGGER: Final = logging.getLogger("stepwell.worker")
+
+BEATS_PER_LIFE: Final = 3  # so that one lost beat, or two, are no death
+
+
+class Heart(ABC):
+    """Beats from `start` to `stop`."""
+
+    @abstractmethod
+    def start(self, worker: WorkerRow) -> None: ...
+
+    @abstractmethod
+    def stop(self) -> None: ...
+
+
+class ThreadHeart(Heart):
+    """For a worker whose process runs no job."""
+
+    def start(self, worker: WorkerRow) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(worker,), name="stepwell-heart", daemon=True)
+        self._thread.start()
+
+    def _run(self, worker: WorkerRow) -> None:
+        pause = worker.alive_seconds / BEATS_PER_LIFE
+        while not self._stop.wait(pause):
+            try:
+                worker.heartbeat()
+            except Exception as error:
+                _LOGGER.warning("the heartbeat could not be written: %s", error)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class ProcessHeart(Heart):
+    """For a worker that runs jobs in its own process."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def start(self, worker: WorkerRow) -> None:
+        command = [sys.executable, "-c", "from stepwell.run.heart import main; main()"]
+        # Through the pipe, for arguments can be read by everyone on the machine. Its end is our end.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        assert self._process.stdin is not None
+        task = {"url": self._url, "worker": worker.id, "alive": worker.alive_seconds, "pid": os.getpid()}
+        self._process.stdin.write(json.dumps(task).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.wait()
+
+
+def main() -> None:
+    """The second process."""
+    task = json.loads(sys.stdin.buffer.readline())
+    gone = threading.Event()
+
+    def wait_for_the_end() -> None:
+        sys.stdin.buffer.read()
+        gone.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    database = None
+    while not gone.wait(task["alive"] / BEATS_PER_LIFE):
+        try:
+            database = database or open_database(task["url"], SystemClock())
+            if not is_stopped(task["pid"]):
+                beat(database, task["worker"], task["alive"])
+        except StepwellError as error:
+            _LOGGER.warning("the heartbeat could not be written: %s", error)
+    os._exit(0)  # the reading thread may still hold its file
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped (SIGSTOP, Ctrl-Z): it does nothing, so it is not alive."""
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        state = stat.read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        shown = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        state = shown.stdout.strip()[:1]
+    return state in ("T", "t")

@@ -1,0 +1,270 @@
+"""A worker: claims steps, has them run by its executor, and writes down how they ended.
+
+One loop in one thread. A round collects what has ended, writes it in one transaction together with the next claim,
+looks after time limits and cancellations, and sleeps until there is news. No trouble with the database ends it: endings
+are kept until they can be written, and after an outage the leases that the database has on record are called over.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from stepwell.bell import Bell
+from stepwell.define.registry import Registry
+from stepwell.model.errors import StepwellError
+from stepwell.model.states import State
+from stepwell.run.claim import Claimer
+from stepwell.run.ending import Ending
+from stepwell.run.executors import Executor
+from stepwell.run.finish import Claim, Ended, Finisher
+from stepwell.run.heart import Heart
+from stepwell.run.lifecycle import not_completed
+from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
+from stepwell.store import Database, Row, Transaction
+
+_LOGGER: Final = logging.getLogger("stepwell.worker")
+
+POLL_SECONDS: Final = 1.0  # the floor under every wake-up
+# News may be older than the commit that it is about (see `QUIET_SECONDS`): look again soon after it.
+ECHO_SECONDS: Final = (0.006, 0.03)
+ROLL_CALL_SECONDS: Final = 1.0
+GRACE_SECONDS: Final = 30.0
+OUTAGE_SECONDS: Final = (0.2, 10.0)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A step that runs here."""
+
+    claim: Claim
+    started: float
+    cut_at: float | None  # timeout + cooldown
+    cancelled: bool = False
+
+
+@dataclass(slots=True)
+class WorkerReport:
+    """What a worker has done so far."""
+
+    claimed: int = 0
+    ended: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+
+
+class Worker:
+    """Runs until told to stop."""
+
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        finisher: Finisher,
+        executor: Executor,
+        heart: Heart,
+        *,
+        queues: Sequence[str] = (),
+        alive_seconds: float = ALIVE_SECONDS,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> None:
+        self._database = database
+        self._registry = registry
+        self._finisher = finisher
+        self._executor = executor
+        self._heart = heart
+        self._grace_seconds = grace_seconds
+        self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
+        self._claimer = Claimer(database, self.row)
+        self._runs: dict[tuple[int, int], _Run] = {}
+        self._endings: list[Ended] = []
+        self._bell = Bell()
+        self._stops_at: float | None = None
+        self._looks: list[float] = [0.0]  # moments at which to look for work, whatever is heard
+        self._next_roll_call = 0.0
+        self._outage = OUTAGE_SECONDS[0]
+        self.report = WorkerReport()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Take no new work; what still runs after the grace period (or now) is handed back. Safe in signal handlers."""
+        deadline = time.monotonic() + (0.0 if at_once else self._grace_seconds)
+        self._stops_at = deadline if self._stops_at is None else min(self._stops_at, deadline)
+        self._bell.ring()
+
+    def run(self) -> None:
+        """Work until told to stop and nothing is left."""
+        self._heart.start(self.row)
+        ear = self._database.listen()
+        try:
+            while self._stops_at is None or self._runs or self._endings:
+                news = ear.wait([self._bell, *self._executor.files()], self._pause())
+                self._bell.silence()
+                self._round(news)
+                if self._stops_at is not None and time.monotonic() >= self._stops_at:
+                    self._hand_all_back()
+                    break
+        finally:
+            self._executor.close()
+            ear.close()
+            self._heart.stop()
+            self._sign_off()
+
+    def _pause(self) -> float:
+        now = time.monotonic()
+        times = [self._next_roll_call]
+        times += [run.cut_at for run in self._runs.values() if run.cut_at is not None]
+        if self._stops_at is not None:
+            times.append(self._stops_at)
+        if self._executor.free() and self._stops_at is None:
+            times += self._looks
+        return max(0.0, min([POLL_SECONDS, *(moment - now for moment in times)]))
+
+    def _round(self, news: object) -> None:
+        now = time.monotonic()
+        ended = self._executor.collect()
+        for claim, ending in ended:
+            if self._runs.pop(claim.key, None) is not None:
+                self._endings.append((claim, ending))
+        if news:
+            self._looks = [now, *(now + seconds for seconds in ECHO_SECONDS)]
+        if ended:
+            self._looks.append(now)
+        self._cut_what_is_over_time(now)
+        try:
+            self._exchange(now)
+            if now >= self._next_roll_call:
+                self._call_the_roll(now)
+                self._next_roll_call = now + min(ROLL_CALL_SECONDS, self.row.alive_seconds / 4)
+            self._outage = OUTAGE_SECONDS[0]
+        except StepwellError as error:
+            self._wait_out(error)
+
+    # claims and endings -----------------------------------------------------------------------------------
+
+    def _exchange(self, now: float) -> None:
+        """Write what has ended and claim what comes next, in one transaction."""
+        due = self._stops_at is None and bool(self._looks) and min(self._looks) <= now
+        want = self._executor.free() if due else 0
+        if due:
+            self._looks = [moment for moment in self._looks if moment > now]
+            if want and not self._endings and not self._claimer.is_there_work():
+                want = 0
+        if self._endings or want:
+            endings = self._endings
+            states, claims = self._finisher.write_all_and(endings, lambda tx: self._claim(tx, want))
+            self._endings = []
+            self._settle(endings, states)
+            for claim in claims:
+                self._start(claim, now)
+            if want and len(claims) == want:
+                self._looks.append(now)
+        if not self._looks:
+            self._looks = [now + POLL_SECONDS]
+
+    def _claim(self, tx: Transaction, want: int) -> list[Claim]:
+        return self._claimer.claim(tx, want) if want else []
+
+    def _start(self, claim: Claim, now: float) -> None:
+        self.report.claimed += 1
+        timeout, cooldown = claim.row["timeout"], claim.row["cooldown"]
+        self._runs[claim.key] = _Run(claim, now, now + timeout + cooldown if timeout else None)
+        self._executor.start(claim)
+
+    def _settle(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
+        for (claim, ending), state in zip(endings, states, strict=True):
+            if state is None:
+                self.report.lost += 1
+                self._finisher.let_go(claim)
+            else:
+                self.report.ended[state.value] = self.report.ended.get(state.value, 0) + 1
+            if state is State.FAILED and ending.notify:
+                _LOGGER.error("step %d (%s) failed: %s", claim.step_id, claim.row["action"], ending.error)
+
+    # time limits and cancellations --------------------------------------------------------------------------
+
+    def _cut_what_is_over_time(self, now: float) -> None:
+        for run in list(self._runs.values()):
+            if run.cut_at is None or now < run.cut_at:
+                continue
+            self._executor.cut(run.claim)
+            self._runs.pop(run.claim.key)
+            row = run.claim.row
+            if run.cancelled:
+                self._endings.append((run.claim, Ending(verb="lost")))  # only to let go of the lease
+                continue
+            message = f"it was cut off, {row['cooldown']:g} s after its timeout of {row['timeout']:g} s"
+            _LOGGER.warning("step %d (%s): %s", run.claim.step_id, row["action"], message)
+            limit = self._registry[row["action"]].policy.max_not_completed
+            self._endings.append((run.claim, not_completed(row["cooldown"], limit, message)))
+            self._looks.append(now)
+
+    def _call_the_roll(self, now: float) -> None:
+        """Compare the leases on record with the runs at hand."""
+
+        def look(tx: Transaction) -> tuple[list[Row], bool]:
+            return tx.rows("roll_call", worker=self.row.id), tx.value("is_registered", worker=self.row.id) is not None
+
+        rows, registered = self._database.read(look)
+        leases = {(row["id"], row["lease_token"]): State(row["state"]) for row in rows}
+        for key, run in list(self._runs.items()):
+            if key not in leases:
+                _LOGGER.warning("step %d was taken away from this worker: its run is ended", run.claim.step_id)
+                self._executor.cut(run.claim)
+                del self._runs[key]
+                self.report.lost += 1
+            elif leases[key] is not State.RUNNING and not run.cancelled:
+                run.cancelled = True
+                run.cut_at = now + run.claim.row["cooldown"] if self._executor.can_end_runs else None
+                self._executor.request_cancel(run.claim)
+        for step_id, token in leases.keys() - self._runs.keys() - {claim.key for claim, _ in self._endings}:
+            # Its claim was committed and the answer was lost: this worker holds it and knows nothing of it.
+            claim = Claim(step_id, token, self.row.id, {})
+            if leases[step_id, token] is State.RUNNING:
+                self._finisher.hand_back(claim)
+            else:
+                self._finisher.let_go(claim)
+        if not registered:
+            self._register_again()
+
+    # trouble --------------------------------------------------------------------------------------------------
+
+    def _register_again(self) -> None:
+        """It was taken for dead, and what it ran was given to others."""
+        _LOGGER.warning("this worker was taken for dead; it goes on under a new name")
+        for run in self._runs.values():
+            self._executor.cut(run.claim)
+        self.report.lost += len(self._runs)
+        self._runs.clear()
+        self._heart.stop()
+        self.row.register()
+        self._heart.start(self.row)
+
+    def _wait_out(self, error: StepwellError) -> None:
+        _LOGGER.warning("the worker met trouble (%s); it goes on in about %.1f s", error, self._outage)
+        time.sleep(self._outage * random.uniform(0.5, 1.0))
+        self._outage = min(2 * self._outage, OUTAGE_SECONDS[1])
+        self._next_roll_call = 0.0
+        self._looks = [time.monotonic()]
+
+    # the end --------------------------------------------------------------------------------------------------
+
+    def _hand_all_back(self) -> None:
+        """The grace period is over: unfinished and unspent."""
+        for run in self._runs.values():
+            self._executor.cut(run.claim)
+            self._endings.append((run.claim, Ending(verb="lost" if run.cancelled else "hand_back")))
+        self._runs.clear()
+        endings, self._endings = self._endings, []
+        try:
+            self._settle(endings, self._finisher.write_all(endings))
+        except StepwellError as error:
+            _LOGGER.warning("could not hand %d steps back (%s); the reaper will bring them back", len(endings), error)
+
+    def _sign_off(self) -> None:
+        try:
+            self.row.sign_off()
+        except StepwellError as error:
+            _LOGGER.warning("could not sign off (%s); the row is removed when its time is over", error)
