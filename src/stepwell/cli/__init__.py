@@ -22,6 +22,9 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "enqueue": ("enqueue", "Create a step."),
     },
     "Run": {
+        "up": ("work", "Dispatcher, worker and reaper in one command."),
+        "worker": ("work", "Run the steps of an app until told to stop."),
+        "reaper": ("work", "Bring back the steps of dead workers."),
         "dispatcher": ("dispatch", "Move steps forward until told to stop."),
         "dispatch": ("dispatch", "Tick the groups that have work, then end."),
     },

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from stepwell.bell import Stop
-from stepwell.cli.errors import Problem
+from stepwell.cli.logs import log_to_file, log_to_stderr
 from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.paper import Cell, Column, Paper
 from stepwell.cli.parameters import known_group
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # `timeout`, make and terminals send a signal to the process and to its group: two that mean one.
 SAME_SIGNAL_SECONDS: Final = 1.0
-_FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
 
 
 @click.command()
@@ -112,9 +111,9 @@ def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, v
     It moves steps from Pending to Dispatched and settles parents and cascades; workers run them. A group is ticked by
     one dispatcher at a time; if that one dies, another takes over.
     """
-    _log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
     if log_file is not None:
-        _log_to_file(log_file)
+        log_to_file(log_file)
     with target.open() as app:
         signals = _Signals()
         runs = app.dispatcher(groups or None)
@@ -168,24 +167,3 @@ def _run_until_signal(runs: Dispatcher, signals: _Signals) -> None:
         thread.join()
     if isinstance(what, BaseException):
         raise what
-
-
-def _log_to_stderr(level: int) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(_FORMAT))
-    handler.setLevel(level)
-    for name in ("stepwell", "psycopg.pool"):
-        logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
-        logger.propagate = False
-    if level <= logging.INFO:
-        logging.getLogger("stepwell.dispatcher").setLevel(logging.INFO)
-
-
-def _log_to_file(path: Path) -> None:
-    from stepwell.dispatch.log import log_to_file
-
-    try:
-        log_to_file(path)
-    except OSError as error:
-        raise Problem(f"the log cannot be written to {path}: {error.strerror}") from error

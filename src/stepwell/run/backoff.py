@@ -84,6 +84,6 @@ def retry_after(error: BaseException) -> float | None:
             return max(0.0, (said - datetime.now(said.tzinfo)).total_seconds())
         if isinstance(said, str) and not said.strip().replace(".", "", 1).isdigit():
             return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
-        return None if said is None else max(0.0, float(said))
+        return None if said is None or math.isnan(seconds := float(said)) else max(0.0, seconds)
     except Exception:  # it is the error of somebody else's code: anything may be behind these names
         return None

@@ -1,0 +1,176 @@
+"""Running steps: `worker` runs them, `reaper` brings back what died, `up` does all of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from stepwell.cli.errors import Misuse
+from stepwell.cli.logs import log_to_stderr
+from stepwell.cli.target import Target, database_option
+from stepwell.cli.text import clean, counted, without_password
+
+if TYPE_CHECKING:
+    from stepwell import Stepwell
+    from stepwell.run.worker import Worker
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class _Bytes(click.ParamType):
+    """512M, 2G, or plain bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        number, unit = value.strip().lower().removesuffix("b"), ""
+        if number and number[-1] in _UNITS:
+            number, unit = number[:-1], number[-1]
+        if not number.isdecimal():
+            self.fail(f"{value!r} is not a size: say 512M or 2G")
+        return int(number) * _UNITS[unit]
+
+
+def _worker_options(function: F) -> F:
+    for option in (
+        click.option(
+            "--app",
+            "app_name",
+            envvar="STEPWELL_APP",
+            show_envvar=True,
+            metavar="MODULE:NAME",
+            help="The app with the jobs, for example shop.jobs:app.",
+        ),
+        click.option("--queues", metavar="A,B", help="Only these queues, in this order of preference."),
+        click.option(
+            "--slots",
+            type=click.IntRange(min=1),
+            help="How many steps run at once (by default one per core).",
+        ),
+        click.option(
+            "--executor",
+            type=click.Choice(["process", "thread", "async"]),
+            default="process",
+            show_default=True,
+            help="A process for every slot, threads, or one event loop.",
+        ),
+        click.option(
+            "--grace", type=float, default=30.0, show_default=True, help="Seconds for running steps after a signal."
+        ),
+        click.option("--max-memory", type=_Bytes(), default=0, help="What one process may use, for example 512M."),
+        click.option("-v", "--verbose", is_flag=True, help="Write a log to stderr."),
+        database_option,
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@_worker_options
+@click.pass_obj
+def worker(target: Target, /, **options: Any) -> None:
+    """Run the steps of an app until told to stop (Ctrl-C, SIGTERM); a second signal stops at once.
+
+    It claims only actions that the app knows. A dispatcher and a reaper have to run somewhere, too: `stepwell up` runs
+    all three.
+    """
+    _work(target, options, whole=False)
+
+
+@click.command()
+@_worker_options
+@click.pass_obj
+def up(target: Target, /, **options: Any) -> None:
+    """Dispatcher, worker and reaper in one command: all that an app needs.
+
+    Any number of these may run on one database; on PostgreSQL, on any number of machines.
+    """
+    _work(target, options, whole=True)
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Look once and end.")
+@click.option("-v", "--verbose", is_flag=True, help="Write a log to stderr.")
+@database_option
+@click.pass_obj
+def reaper(target: Target, once: bool, verbose: bool) -> None:
+    """Bring back the steps of dead workers, and say when a group makes no progress. Any number may run at once."""
+    from stepwell.run.crew import Crew
+
+    log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    with target.open() as app:
+        if once:
+            reaped = app.reaper().round()
+            click.echo(
+                f"{counted(len(reaped.rescued), 'step')} rescued, {len(reaped.poisoned)} given up as poison, "
+                f"{len(reaped.recovered)} recovered, {len(reaped.let_go)} let go."
+            )
+            return
+        click.echo(f"Watching over {target}. Ctrl-C or SIGTERM stops it.")
+        with Crew(app, None, dispatches=False) as crew:
+            crew.run()
+    click.echo("Stopped.")
+
+
+def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
+    from stepwell.run.crew import Crew
+
+    log_to_stderr(logging.INFO if options["verbose"] else logging.WARNING)
+    app = _load(target, options["app_name"])
+    slots = options["slots"] or max(2, os.cpu_count() or 2)
+    queues = [queue.strip() for queue in (options["queues"] or "").split(",") if queue.strip()]
+    made = app.worker(
+        queues=queues,
+        slots=slots,
+        executor=options["executor"],
+        app_name=options["app_name"],
+        max_memory=options["max_memory"],
+        grace_seconds=options["grace"],
+    )
+    _announce(app, made, options, whole)
+    with Crew(app, made, dispatches=whole, reaps=whole) as crew:
+        crew.run()
+    _account(made)
+
+
+def _load(target: Target, name: str | None) -> Stepwell:
+    from stepwell.run.locate import load_app
+
+    if not name:
+        raise Misuse("which app? Say --app module:variable (or set STEPWELL_APP), for example --app shop.jobs:app")
+    sys.path.insert(0, os.getcwd())
+    app = load_app(name)
+    if target.chosen and target.url != app.database.url:
+        raise Misuse(f"--db says {target}, but {name} is on {without_password(app.database.url)}: leave --db out")
+    if not app.jobs.actions():
+        raise Misuse(f"{name} has no jobs: nothing could be run; is the module imported that defines them?")
+    return app
+
+
+def _announce(app: Stepwell, made: Worker, options: dict[str, Any], whole: bool) -> None:
+    kind = {"process": "a process each", "thread": "threads", "async": "on one event loop"}[options["executor"]]
+    click.echo(
+        f"{'Up' if whole else 'Working'}: {clean(options['app_name'])} on {without_password(app.database.url)}, "
+        f"{counted(made.row.slots, 'slot')} ({kind}), as {made.row.id}."
+    )
+    click.echo(f"Queues: {', '.join(map(clean, made.row.queues))}.")
+    click.echo(f"Jobs: {', '.join(map(clean, sorted(made.row.actions)))}.")
+    if not app.breaker.state().dispatching:
+        click.echo("Dispatching is paused at present: nothing new begins until `stepwell resume`.")
+    click.echo("Ctrl-C or SIGTERM stops it; a second one stops it at once.")
+
+
+def _account(made: Worker) -> None:
+    report = made.report
+    ends = ", ".join(f"{number} {state}" for state, number in sorted(report.ended.items()))
+    lost = f"; {counted(report.lost, 'run')} no longer counted" if report.lost else ""
+    click.echo(f"Stopped: {counted(report.claimed, 'step')} claimed{f' ({ends})' if ends else ''}{lost}.")
