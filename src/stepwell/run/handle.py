@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError
-from stepwell.model.states import CONCLUDED
+from stepwell.model.states import CONCLUDED, State
 from stepwell.model.step import Step, StepRef
 from stepwell.run.running import running_step
 
@@ -84,8 +84,8 @@ class Handle(StepRef, Generic[R]):
             why = self._app.explain(step).summary
             raise StepTimeout(f"step {step.id} ({step.name}) has not ended in {timeout} s: it is {step.state}; {why}")
         if step.state not in CONCLUDED:
-            message = step.error_message or step.reason or "no reason given"
-            raise StepDidNotConclude(f"step {step.id} ({step.name}) is {step.state}: {message}", step)
+            why = (step.error_message if step.state is State.FAILED else None) or step.reason or "no reason given"
+            raise StepDidNotConclude(f"step {step.id} ({step.name}) is {step.state}: {why}", step)
         try:
             result: R = self._signature.result(step.response)
         except (ValueError, TypeError) as error:
