@@ -24,24 +24,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-class _Bytes(click.ParamType):
+def _bytes(ctx: click.Context, parameter: click.Parameter, value: str) -> int:
     """512M, 2G, or plain bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        number, unit = value.strip().lower().removesuffix("b"), ""
-        if number and number[-1] in _UNITS:
-            number, unit = number[:-1], number[-1]
-        if not number.isdecimal():
-            self.fail(f"{value!r} is not a size: say 512M or 2G")
-        return int(number) * _UNITS[unit]
+    number, unit = value.strip().lower().removesuffix("b"), ""
+    if number and number[-1] in _UNITS:
+        number, unit = number[:-1], number[-1]
+    if not number.isdecimal():
+        raise click.BadParameter(f"{value!r} is not a size: say 512M or 2G")
+    return int(number) * _UNITS[unit]
 
 
 def _worker_options(function: F) -> F:
-    for option in (
+    options = (
         click.option(
             "--app",
             "app_name",
@@ -66,10 +60,17 @@ def _worker_options(function: F) -> F:
         click.option(
             "--grace", type=float, default=30.0, show_default=True, help="Seconds for running steps after a signal."
         ),
-        click.option("--max-memory", type=_Bytes(), default=0, help="What one process may use, for example 512M."),
+        click.option(
+            "--max-memory",
+            callback=_bytes,
+            default="0",
+            metavar="SIZE",
+            help="What one process may use, for example 512M.",
+        ),
         click.option("-v", "--verbose", is_flag=True, help="Write a log to stderr."),
         database_option,
-    ):
+    )
+    for option in reversed(options):
         function = option(function)
     return function
 
