@@ -12,7 +12,7 @@ BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types check bench-tick clean
+.PHONY: help demo test lint format types check bench-tick bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +39,11 @@ check: lint types test ## everything that must hold before a commit
 bench-tick: $(DEV) ## measure the tick; ARGS go to the benchmark
 	@$(BIN)/python -m bench.tick $(ARGS)
 
-clean: ## remove the virtual environment, caches and builds
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+bench-peers: $(DEV) ## measure other job queues under the same work; ARGS go to the benchmark
+	@$(BIN)/python -m bench.peers $(ARGS)
+
+clean: ## remove the virtual environments, caches and builds
+	rm -rf $(VENV) .bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:

@@ -1,0 +1,143 @@
+"""The work that every system is given, and what is written down about it.
+
+Peers run in virtual environments of their own, so this page needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+NO_OP: Final = "no-op jobs"
+ONE_BY_ONE: Final = "enqueue one by one"
+IN_BULK: Final = "enqueue in bulk"
+CHAINS: Final = "chains"
+FAN_OUT: Final = "fan-out with a join"
+PICK_UP: Final = "idle pick-up"
+# In this order: the first three say what a job costs, the others what a workflow does.
+WORK: Final = (NO_OP, ONE_BY_ONE, IN_BULK, CHAINS, FAN_OUT, PICK_UP)
+
+JOBS_PER_SECOND: Final = "jobs/s"
+STEPS_PER_SECOND: Final = "steps/s"
+MILLISECONDS: Final = "ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything, and after how many seconds a slow system is cut off: its rate is known by then."""
+
+    jobs: int = 10_000
+    singles: int = 2_000
+    bulk: int = 10_000
+    chains: int = 200
+    length: int = 10
+    children: int = 1_000
+    pick_ups: int = 200
+    seconds: float = 60.0
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+FULL: Final = Sizes()
+# Says nothing about speed: it shows that everything still runs.
+QUICK: Final = Sizes(jobs=400, singles=100, bulk=1_000, chains=10, children=50, pick_ups=10, seconds=20.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One number of one system; without a value, the detail says why there is none."""
+
+    name: str
+    database: str
+    system: str
+    value: float | None
+    unit: str
+    detail: str = ""
+
+    @property
+    def shown(self) -> str:
+        if self.value is None:
+            return "–"
+        return f"{self.value:,.0f}" if self.value >= 100 else f"{self.value:,.2f}"
+
+    def as_json(self) -> str:
+        value = None if self.value is None else round(self.value, 6)
+        return json.dumps({**asdict(self), "value": value}, ensure_ascii=False)
+
+
+def percentiles(seconds: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """The names and values of the pick-up figures, in milliseconds.
+
+    >>> dict(percentiles([0.001] * 90 + [0.1] * 10))
+    {'idle pick-up p50': 1.0, 'idle pick-up p95': 100.0, 'idle pick-up p99': 100.0}
+    """
+    cuts = statistics.quantiles(seconds, n=100, method="inclusive")
+    for percent in (50, 95, 99):
+        yield f"{PICK_UP} p{percent}", round(1000 * cuts[percent - 1], 3)
+
+
+def figure_names(work: str) -> list[str]:
+    """The figures of one kind of work.
+
+    >>> figure_names(CHAINS), figure_names(PICK_UP)
+    (['chains'], ['idle pick-up p50', 'idle pick-up p95', 'idle pick-up p99'])
+    """
+    return [f"{work} p{percent}" for percent in (50, 95, 99)] if work == PICK_UP else [work]
+
+
+def unit_of(work: str) -> str:
+    if work == PICK_UP:
+        return MILLISECONDS
+    return STEPS_PER_SECOND if work in (CHAINS, FAN_OUT) else JOBS_PER_SECOND
+
+
+class Ledger:
+    """A file in which every job notes the moment it ran.
+
+    Jobs run in any process of any system; the monotonic clock is the same for all of them, and an append of eight
+    bytes is whole. It costs two microseconds: nothing beside a queue.
+    """
+
+    _MOMENT: Final = struct.Struct("q")
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = str(path)
+        self._file: int | None = None
+
+    def mark(self) -> None:
+        if self._file is None:
+            self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(self._file, self._MOMENT.pack(time.monotonic_ns()))
+
+    def moments(self) -> list[float]:
+        """All that is noted, in seconds of the monotonic clock, in order."""
+        try:
+            noted = Path(self._path).read_bytes()
+        except FileNotFoundError:
+            return []
+        return sorted(moment / 1e9 for (moment,) in self._MOMENT.iter_unpack(noted))
+
+    def count(self) -> int:
+        try:
+            return os.stat(self._path).st_size // self._MOMENT.size
+        except FileNotFoundError:
+            return 0
+
+
+def rate(moments: Sequence[float]) -> float:
+    """Jobs per second, from the first to the last: how long a worker takes to start does not count.
+
+    >>> rate([1.0, 1.5, 2.0])
+    2.0
+    """
+    if len(moments) < 2:
+        raise RuntimeError(f"only {len(moments)} of the jobs ran before the time was up")
+    return (len(moments) - 1) / (moments[-1] - moments[0])

@@ -1,0 +1,43 @@
+"""A virtual environment for each peer, made when it is first needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from bench.peers.catalogue import Entry
+
+ROOT: Final = Path(__file__).parents[2]
+PLACE: Final = ROOT / ".bench" / "peers"
+# A slow mirror may take minutes for DBOS and Celery; longer than this, it hangs.
+SECONDS_TO_INSTALL: Final = 600
+
+
+class NotInstalled(Exception):
+    """A peer that could not be had; the message says why."""
+
+
+def python_of(entry: Entry) -> Path:
+    """The Python of its environment, which is made if it is not there or was made for other requirements."""
+    place = PLACE / entry.name
+    python, stamp = place / "bin" / "python", place / "installed"
+    wanted = "\n".join(entry.requirements)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    _run("make a virtual environment", [sys.executable, "-m", "venv", "--clear", str(place)])
+    install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *entry.requirements]
+    _run(f"install {' '.join(entry.requirements)}", install)
+    stamp.write_text(wanted)
+    return python
+
+
+def _run(what: str, command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL)
+    except subprocess.TimeoutExpired:
+        raise NotInstalled(f"could not {what} within {SECONDS_TO_INSTALL} s") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout).strip().splitlines()
+        raise NotInstalled(f"could not {what}: {said[-1] if said else f'exit {error.returncode}'}") from None
