@@ -199,6 +199,21 @@ def test_a_step_put_behind_one_that_has_failed_becomes_not_runnable(engine: Engi
     assert engine.states() == {"front": "Failed", "behind": "NotRunnable", "dependent": "NotRunnable"}
 
 
+def test_a_child_put_behind_one_that_ended_badly_becomes_not_runnable_before_its_parent_has_run(engine: Engine) -> None:
+    engine.plant("root(front > behind)", group=GROUP)
+    engine.app.cancel(engine.refs["front"], who="tester")
+    engine.tick()
+    engine.add("late", parent=engine.refs["root"], index=3)
+    engine.add("beside", parent=engine.refs["root"], index=1)
+    engine.tick()
+    assert engine.states("front", "behind", "late", "beside") == {
+        "front": "Cancelled", "behind": "NotRunnable", "late": "NotRunnable", "beside": "Pending",
+    }  # fmt: skip
+    assert engine["late"].reason == "predecessor_failed"
+    engine.settle()
+    assert engine.states("root", "beside") == {"root": "Failed", "beside": "Completed"}
+
+
 # 8: exhausted retries ---------------------------------------------------------------------------------------
 
 

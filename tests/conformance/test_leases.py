@@ -182,6 +182,18 @@ def test_a_claim_gives_a_new_token_and_the_word_of_an_older_one_changes_nothing(
     assert engine.state("step") == "Completed"
 
 
+def test_an_older_run_cannot_let_go_of_the_lease_of_a_newer_one(engine: Engine, action: str) -> None:
+    engine.plant("step", group=GROUP)
+    with engine.worker() as runner:
+        (old,) = engine.claim(runner, "step")
+        runner._finisher.hand_back(old)
+        (new,) = engine.claim(runner, "step")
+        _end_from_outside(engine, action, "step")
+        assert not runner._finisher.let_go(old)
+        assert (engine["step"].lease_worker, engine["step"].lease_token) == (runner.worker.id, new.token)
+        assert runner._finisher.let_go(new)
+
+
 def test_a_step_is_claimed_by_one_worker_only(engine: Engine) -> None:
     engine.plant("a, b, c, d", group=GROUP)
     with engine.worker() as one, engine.worker() as two:
