@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import NOT_COMPLETED, Job, Permanent, Reschedule, Skip, Stepwell, Stop
+from stepwell import NOT_COMPLETED, Job, NewStep, Permanent, Reschedule, Skip, Stepwell, Stop
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script, below, names, settle
 
@@ -133,6 +133,17 @@ def test_compute_does_not_run_again_when_bad_arguments_came_between(app: Stepwel
     settle(app, clock)
     assert app.step(ref).state == "Completed"
     assert calls == ["compute", "complete", "new release", "complete"]
+
+
+def test_compute_does_not_run_again_when_a_later_stage_had_bad_children(app: Stepwell, clock: ManualClock) -> None:
+    def complete(job: Job) -> None:
+        job.children(NewStep(action="script", depends_on=["00000000-0000-4000-8000-000000000000"]))
+
+    script = Script(app, clock, compute="result", complete=[complete, None])
+    assert script.run().reason == "bad_children"
+    app.retry(script.step, who="tester")
+    assert (script.settle().state, script.step.response) == ("Completed", "result")
+    assert script.calls == ["compute", "complete", "complete"]
 
 
 def test_later_stages_find_the_result_typed_also_in_a_later_attempt(app: Stepwell, clock: ManualClock) -> None:
