@@ -6,10 +6,12 @@ import argparse
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -17,67 +19,75 @@ from bench.databases import use_postgres
 from bench.load import FULL, QUICK, WORK, Measured, Sizes, figure_names, unit_of
 from bench.peers.catalogue import PEERS, Entry
 from bench.peers.environment import ROOT, NotInstalled, python_of
-from bench.peers.servers import SETTINGS, fresh, scratch, version_of
+from bench.peers.servers import durability_of, fresh, scratch
 from tests.postgres_server import NoPostgres
 
 # Beside the measured seconds: filling the queue, starting workers.
 SECONDS_ASIDE: Final = 120
+NOT_MEASURED: Final = "could not be measured"
+
+
+class NotMeasured(Exception):
+    """A peer that did not get through its work; the message says how far it came."""
 
 
 def measure(entry: Entry, sizes: Sizes, work: Sequence[str] = WORK) -> Iterator[Measured]:
     """Every figure of one peer; what cannot be had is said with its reason."""
     for database in entry.databases:
-        try:
-            python = python_of(entry)
-            version_of(database)
-        except (NotInstalled, NoPostgres) as error:
-            for kind in work:
-                yield from _without(entry, database, kind, str(error))
-            continue
         for kind in work:
-            yield from _run(entry, python, database, kind, sizes)
+            try:
+                yield from _run(entry, database, kind, sizes)
+            except (NotMeasured, NotInstalled, NoPostgres) as error:
+                reason = str(error).partition("\n")[0]
+                for name in figure_names(kind):
+                    yield Measured(name, database, entry.name, None, unit_of(kind), f"{NOT_MEASURED}: {reason}")
 
 
-def _run(entry: Entry, python: Path, database: str, work: str, sizes: Sizes) -> Iterator[Measured]:
+def _run(entry: Entry, database: str, work: str, sizes: Sizes) -> Iterator[Measured]:
     """One kind of work, in a process and a database of its own: who hangs or dies takes nothing else along."""
+    python, durability = python_of(entry), durability_of(database)
     with scratch() as directory, fresh(database, Path(directory)) as url:
-        process = subprocess.Popen(
-            [str(python), "-m", "bench.peers.measure", entry.name, work, sizes.as_json()],
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_"))}
+        environment = {
+            **inherited,
+            "PYTHONPATH": str(ROOT),
+            "BENCH_DATABASE": database,
+            "BENCH_URL": url,
+            "BENCH_LEDGER": str(Path(directory, "ledger")),
+        }
+        command = [str(python), "-m", "bench.peers.measure", entry.name, work, sizes.as_json()]
+        said = _output_of(command, environment, 2 * sizes.seconds + SECONDS_ASIDE)
+    for line in said.splitlines():
+        figure = Measured(**json.loads(line))
+        yield figure if figure.value is None else replace(figure, detail=f"{figure.detail}; {durability}")
+
+
+def _output_of(command: Sequence[str], environment: dict[str, str], seconds: float) -> str:
+    with tempfile.TemporaryFile("w+", errors="replace") as complaints:
+        # Its input is its lifeline: when that ends, it ends its workers and itself.
+        with subprocess.Popen(
+            command,
             cwd=ROOT,
-            env={
-                **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_"))},
-                "PYTHONPATH": str(ROOT),
-                "BENCH_DATABASE": database,
-                "BENCH_URL": url,
-                "BENCH_LEDGER": str(Path(directory, "ledger")),
-            },
+            env=environment,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=(Path(directory) / "complaints").open("wb"),
+            stderr=complaints,
             text=True,
             start_new_session=True,
-        )
-        try:
-            said, _ = process.communicate(timeout=sizes.seconds * 2 + SECONDS_ASIDE)
-            problem = _last_line(Path(directory) / "complaints") if process.returncode else None
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            said, _ = process.communicate()
-            problem = "it hung, and was ended"
-    if problem is not None:
-        yield from _without(entry, database, work, problem)
-        return
-    for line in said.splitlines():
-        yield Measured(**json.loads(line))
-
-
-def _without(entry: Entry, database: str, work: str, reason: str) -> Iterator[Measured]:
-    for name in figure_names(work):
-        yield Measured(name, database, entry.name, None, unit_of(work), f"could not be measured: {reason}")
-
-
-def _last_line(complaints: Path) -> str:
-    lines = complaints.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it ended without a word"
+        ) as process:
+            timer = threading.Timer(seconds, process.terminate)
+            timer.start()
+            try:
+                assert process.stdout is not None
+                said = process.stdout.read()
+                process.wait()  # before its lifeline is cut
+            finally:
+                timer.cancel()
+        if process.returncode:
+            complaints.seek(0)
+            last = complaints.read().strip().splitlines()[-1:]
+            raise NotMeasured(last[0] if last else f"it ended with {process.returncode} and without a word")
+    return said
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,15 +100,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.only and entry.name not in options.only:
             continue
         for figure in measure(entry, QUICK if options.quick else FULL, options.work or WORK):
-            missing += figure.value is None and figure.detail.startswith("could not")
+            missing += figure.value is None and figure.detail.startswith(NOT_MEASURED)
             print(figure.as_json() if options.json else _for_people(figure), flush=True)
     return 1 if missing and options.strict else 0
 
 
 def _for_people(figure: Measured) -> str:
     on = f"{figure.system} on {figure.database}"
-    durable = "" if figure.value is None else f"; {SETTINGS[figure.database]}"
-    return f"{on:<26}{figure.name:<22}{figure.shown:>10} {figure.unit:<8} {figure.detail}{durable}"
+    return f"{on:<26}{figure.name:<22}{figure.shown:>10} {figure.unit:<8} {figure.detail}"
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

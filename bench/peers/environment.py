@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -21,14 +22,24 @@ class NotInstalled(Exception):
 
 def python_of(entry: Entry) -> Path:
     """The Python of its environment, which is made if it is not there or was made for other requirements."""
-    place = PLACE / entry.name
+    found = _make(entry, PLACE / entry.name)
+    if isinstance(found, NotInstalled):
+        raise found
+    return found
+
+
+@functools.cache  # what could not be installed for the first figure is not tried again for the others
+def _make(entry: Entry, place: Path) -> Path | NotInstalled:
     python, stamp = place / "bin" / "python", place / "installed"
     wanted = "\n".join(entry.requirements)
     if stamp.exists() and stamp.read_text() == wanted:
         return python
-    _run("make a virtual environment", [sys.executable, "-m", "venv", "--clear", str(place)])
     install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *entry.requirements]
-    _run(f"install {' '.join(entry.requirements)}", install)
+    try:
+        _run("make a virtual environment", [sys.executable, "-m", "venv", "--clear", str(place)])
+        _run(f"install {' '.join(entry.requirements)}", install)
+    except NotInstalled as error:
+        return error
     stamp.write_text(wanted)
     return python
 

@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import IO, Final
 
@@ -35,6 +36,8 @@ from bench.peers.peer import DATABASE, LEDGER, Peer
 def main() -> None:
     """`python -m bench.peers.measure PEER WORK SIZES`, inside the peer's virtual environment."""
     name, work, sizes_as_json = sys.argv[1:]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(f"{name} hung, and was ended"))
+    threading.Thread(target=_end_with_our_owner, daemon=True).start()
     sizes = Sizes(**json.loads(sizes_as_json))
     # Never run as a program itself: jobs are known by the name of their module, here and in the workers.
     peer: Peer = import_module(f"bench.peers.{name}").PEER
@@ -45,6 +48,12 @@ def main() -> None:
     peer.prepare()
     for name, value, detail in MEASURES[work](peer, sizes):
         _say(peer, name, value, unit_of(work), f"{detail}; {peer.settings}")
+
+
+def _end_with_our_owner() -> None:
+    """Workers have process groups of their own, so nobody but us would end them."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _say(peer: Peer, name: str, value: float | None, unit: str, detail: str) -> None:
@@ -152,7 +161,7 @@ class Workers:
     def __init__(self, peer: Peer, log: IO[bytes]) -> None:
         self._log = log
         self._running = [
-            subprocess.Popen(list(command), stdout=log, stderr=log, start_new_session=True)
+            subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             for command in peer.workers()
         ]
 
@@ -174,9 +183,15 @@ class Workers:
                 raise RuntimeError(f"its worker ended with {worker.returncode}: {said[-1] if said else 'not a word'}")
 
     def end(self) -> None:
-        """At once: nothing is measured any more, and a gentle stop of some takes half a minute."""
+        """Ask, so that they can take leave of their children, but not for long: some want half a minute."""
         for worker in self._running:
-            os.killpg(worker.pid, signal.SIGKILL)
+            worker.terminate()
+        deadline = time.monotonic() + 2
+        for worker in self._running:
+            with suppress(subprocess.TimeoutExpired):
+                worker.wait(max(0.0, deadline - time.monotonic()))
+            with suppress(ProcessLookupError):
+                os.killpg(worker.pid, signal.SIGKILL)
             worker.wait()
 
 

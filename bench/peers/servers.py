@@ -17,15 +17,13 @@ from uuid import uuid4
 
 import psycopg
 
+from bench.databases import settings_of
 from bench.peers.catalogue import REDIS
 from bench.peers.environment import NotInstalled, python_of
 from tests.postgres_server import server_url
 
-SETTINGS: Final = {
-    "sqlite": "WAL and synchronous=FULL",
-    "postgres": "fsync and synchronous_commit on",
-    "redis": "appendonly yes, appendfsync always",
-}
+# Ends the server when its input ends: also when the benchmark was killed.
+KEEPER: Final = '"$@" & read -r _; kill -9 $!; wait'
 
 
 @contextmanager
@@ -61,15 +59,19 @@ def redis(directory: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "", "--daemonize", "no"]
-    durable = ["--appendonly", "yes", "--appendfsync", "always", "--loglevel", "warning"]
-    server = subprocess.Popen([redis_program(), *settings, *durable], stdout=subprocess.DEVNULL)
+    where = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(directory), "--save", "", "--loglevel", "warning"]
+    durable = ["--appendonly", "yes", "--appendfsync", "always"]
+    keeper = subprocess.Popen(
+        ["sh", "-c", KEEPER, "keeper", redis_program(), *where, *durable],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     try:
-        _await_port(server, port)
+        _await_port(port)
         yield f"redis://127.0.0.1:{port}/0"
     finally:
-        server.kill()
-        server.wait()
+        keeper.communicate()
 
 
 @functools.cache
@@ -85,27 +87,27 @@ def redis_program() -> str:
 
 
 @functools.cache
-def version_of(database: str) -> str:
-    """What it runs on, for the detail of a figure."""
+def durability_of(database: str) -> str:
+    """The server and what makes its commits durable, for the detail of a figure; starts what is not yet there."""
     if database == "postgres":
-        with psycopg.connect(server_url(durable=True)) as connection:
-            return f"PostgreSQL {connection.info.server_version // 10_000}"
+        return settings_of("postgres")
     if database == "redis":
         said = subprocess.run([redis_program(), "--version"], capture_output=True, text=True, check=True).stdout
-        return f"Redis {said.split('v=')[1].split()[0]}" if "v=" in said else said.strip()
-    return "SQLite"
+        version = said.partition("v=")[2].split(" ")[0]
+        return f"Redis {version}, appendonly yes, appendfsync always"
+    return "SQLite, WAL, synchronous=FULL"
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="stepwell-peers-")
 
 
-def _await_port(server: subprocess.Popen[bytes], port: int) -> None:
+def _await_port(port: int) -> None:
     deadline = time.monotonic() + 10
-    while server.poll() is None and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return
         except OSError:
             time.sleep(0.02)
-    raise NotInstalled("the Redis server did not start")
+    raise NotInstalled("the Redis server did not start within 10 s")
