@@ -14,6 +14,7 @@ from stepwell import (
     JustEnd,
     JustResolve,
     MaxRetriesReached,
+    NewStep,
     NonNotifiable,
     Permanent,
     Reschedule,
@@ -22,8 +23,7 @@ from stepwell import (
     Stepwell,
     Stop,
 )
-from stepwell.run.ending import Ending
-from stepwell.run.finish import Claim, Finisher
+from stepwell.events import StepFailed
 from stepwell.run.outcomes import Fail
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script
@@ -254,17 +254,14 @@ def test_the_names_of_the_ancestor_do_the_same(app: Stepwell, clock: ManualClock
     assert (script.run().state, script.step.reason) == ("Skipped", "so")
 
 
-def test_only_non_notifiable_asks_for_silence(
-    app: Stepwell, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    endings: list[Ending] = []
-    write = Finisher.write
-
-    def watch(self: Finisher, claim: Claim, ending: Ending) -> Any:
-        endings.append(ending)
-        return write(self, claim, ending)
-
-    monkeypatch.setattr(Finisher, "write", watch)
-    Script(app, clock, {"name": "a"}, compute=NonNotifiable("known")).run()
-    Script(app, clock, {"name": "b"}, compute=Permanent("new")).run()
-    assert [(ending.verb, ending.notify) for ending in endings] == [("fail", False), ("fail", True)]
+def test_a_failure_is_told_to_subscribers_unless_it_asks_for_silence(app: Stepwell, clock: ManualClock) -> None:
+    told: list[tuple[str, str | None, str | None]] = []
+    app.events.on(StepFailed)(lambda event: told.append((event.action, event.reason, event.error)))
+    Script(app, clock, {"name": "silent"}, compute=NonNotifiable("known")).run()
+    Script(app, clock, {"name": "loud"}, compute=Permanent("new")).run()
+    Script(app, clock, {"name": "retried"}, compute=[OSError("once"), 1]).run()
+    Script(app, clock, {"name": "stopped"}, compute=Stop("no")).run()
+    stray = NewStep(action="loud", depends_on=["00000000-0000-4000-8000-000000000000"])
+    Script(app, clock, {"name": "parent"}, compute=lambda job: job.children(stray) and None).run()
+    assert [(action, reason) for action, reason, _ in told] == [("loud", "error"), ("parent", "bad_children")]
+    assert told[0][2] == "Permanent: new"

@@ -62,10 +62,12 @@ class Finisher:
     def write(self, claim: Claim, ending: Ending) -> State | None:
         """One ending, in a transaction of its own."""
         try:
-            return self._database.transact(lambda tx: self._write(tx, claim, ending))
+            state = self._database.transact(lambda tx: self._write(tx, claim, ending))
         except BadChildren as error:  # no other attempt would make better ones
             failed = Ending(verb="fail", reason=BAD_CHILDREN, error=str(error), duration=ending.duration)
-            return self._database.transact(lambda tx: self._write(tx, claim, failed))
+            return self.write(claim, failed)
+        self._tell(claim, ending, state)
+        return state
 
     def write_all(self, endings: Sequence[Ended]) -> list[State | None]:
         """Many endings in one transaction, but for those that bring children."""
