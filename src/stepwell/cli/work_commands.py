@@ -61,6 +61,13 @@ def _worker_options(function: F) -> F:
             "--grace", type=float, default=30.0, show_default=True, help="Seconds for running steps after a signal."
         ),
         click.option(
+            "--lease",
+            type=click.FloatRange(min=0.5),
+            default=30.0,
+            show_default=True,
+            help="Seconds without a heartbeat after which this worker is taken for dead and its steps go to others.",
+        ),
+        click.option(
             "--max-memory",
             callback=_bytes,
             default="0",
@@ -135,6 +142,7 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
         executor=options["executor"],
         app_name=options["app_name"],
         max_memory=options["max_memory"],
+        alive_seconds=options["lease"],
         grace_seconds=options["grace"],
     )
     _announce(app, made, options, whole)

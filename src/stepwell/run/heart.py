@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from stepwell.store import open_database
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 BEATS_PER_LIFE: Final = 3  # so that one lost beat, or two, are no death
+STOP_SECONDS: Final = 2.0
 
 
 class Heart(ABC):
@@ -35,6 +37,10 @@ class Heart(ABC):
 
     @abstractmethod
     def stop(self) -> None: ...
+
+    def look_after(self, worker: WorkerRow) -> None:
+        """Called now and then: should anything have ended it, it beats again."""
+        return
 
 
 class ThreadHeart(Heart):
@@ -70,18 +76,31 @@ class ProcessHeart(Heart):
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
         task = {"url": self._url, "worker": worker.id, "alive": worker.alive_seconds, "pid": os.getpid()}
-        self._process.stdin.write(json.dumps(task).encode() + b"\n")
-        self._process.stdin.flush()
+        with suppress(OSError):  # it has died already: `look_after` notices
+            self._process.stdin.write(json.dumps(task).encode() + b"\n")
+            self._process.stdin.flush()
 
     def stop(self) -> None:
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
-        self._process.wait()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:  # it waits for a database that does not answer
+            self._process.kill()
+            self._process.wait()
+
+    def look_after(self, worker: WorkerRow) -> None:
+        if self._process.poll() is not None:
+            _LOGGER.warning("the process that writes the heartbeat has ended; another one is started")
+            self.stop()
+            self.start(worker)
 
 
 def main() -> None:
     """The second process."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # those are for the worker, which lives on for a while
+        signal.signal(number, signal.SIG_IGN)
     task = json.loads(sys.stdin.buffer.readline())
     gone = threading.Event()
 
@@ -91,13 +110,15 @@ def main() -> None:
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
     database = None
-    while not gone.wait(task["alive"] / BEATS_PER_LIFE):
+    # Its end is the end of the file; but what the worker forked may keep that open.
+    while not gone.is_set() and os.getppid() == task["pid"]:
         try:
             database = database or open_database(task["url"], SystemClock())
             if not is_stopped(task["pid"]):
                 beat(database, task["worker"], task["alive"])
         except StepwellError as error:
             _LOGGER.warning("the heartbeat could not be written: %s", error)
+        gone.wait(task["alive"] / BEATS_PER_LIFE)
     os._exit(0)  # the reading thread may still hold its file
 
 

@@ -16,14 +16,15 @@ from typing import Final
 
 from stepwell.bell import Bell
 from stepwell.define.registry import Registry
-from stepwell.model.errors import StepwellError
+from stepwell.model.errors import DatabaseUnavailable, StepwellError
+from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Claim, Ended, Finisher
 from stepwell.run.heart import Heart
-from stepwell.run.lifecycle import not_completed
+from stepwell.run.lifecycle import describe, not_completed
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
 from stepwell.store import Database, Row, Transaction
 
@@ -85,7 +86,10 @@ class Worker:
         self._stops_at: float | None = None
         self._looks: list[float] = [0.0]  # moments at which to look for work, whatever is heard
         self._next_roll_call = 0.0
+        self._is_unsure = False  # whether its row may have become stale: then it says first that it is alive
+        self._last_round = time.monotonic()
         self._outage = OUTAGE_SECONDS[0]
+        self._quiet_until = 0.0  # no word to the database before
         self.report = WorkerReport()
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -96,8 +100,9 @@ class Worker:
 
     def run(self) -> None:
         """Work until told to stop and nothing is left."""
-        self._heart.start(self.row)
         ear = self._database.listen()
+        self._heart.start(self.row)
+        self._last_round = time.monotonic()
         try:
             while self._stops_at is None or self._runs or self._endings:
                 news = ear.wait([self._bell, *self._executor.files()], self._pause())
@@ -114,12 +119,15 @@ class Worker:
 
     def _pause(self) -> float:
         now = time.monotonic()
-        times = [self._next_roll_call]
-        times += [run.cut_at for run in self._runs.values() if run.cut_at is not None]
+        times = [run.cut_at for run in self._runs.values() if run.cut_at is not None]
         if self._stops_at is not None:
             times.append(self._stops_at)
-        if self._executor.free() and self._stops_at is None:
-            times += self._looks
+        if now < self._quiet_until:
+            times.append(self._quiet_until)
+        else:
+            times.append(self._next_roll_call)
+            if self._executor.free() and self._stops_at is None:
+                times += self._looks
         return max(0.0, min([POLL_SECONDS, *(moment - now for moment in times)]))
 
     def _round(self, news: object) -> None:
@@ -133,14 +141,19 @@ class Worker:
         if ended:
             self._looks.append(now)
         self._cut_what_is_over_time(now)
+        if now < self._quiet_until:
+            return
+        if now - self._last_round > self.row.alive_seconds / 2:  # it was stopped, or the machine was
+            self._is_unsure, self._next_roll_call = True, 0.0
         try:
-            self._exchange(now)
             if now >= self._next_roll_call:
                 self._call_the_roll(now)
                 self._next_roll_call = now + min(ROLL_CALL_SECONDS, self.row.alive_seconds / 4)
+            self._exchange(now)
             self._outage = OUTAGE_SECONDS[0]
-        except StepwellError as error:
+        except Exception as error:
             self._wait_out(error)
+        self._last_round = time.monotonic()
 
     # claims and endings -----------------------------------------------------------------------------------
 
@@ -154,7 +167,16 @@ class Worker:
                 want = 0
         if self._endings or want:
             endings = self._endings
-            states, claims = self._finisher.write_all_and(endings, lambda tx: self._claim(tx, want))
+            try:
+                states, claims = self._finisher.write_all_and(endings, lambda tx: self._claim(tx, want))
+            except DatabaseUnavailable:
+                raise
+            except Exception:
+                if not endings:
+                    raise
+                _LOGGER.exception("%d endings cannot be written together: they are written one by one", len(endings))
+                self._write_one_by_one()
+                return
             self._endings = []
             self._settle(endings, states)
             for claim in claims:
@@ -163,6 +185,20 @@ class Worker:
                 self._looks.append(now)
         if not self._looks:
             self._looks = [now + POLL_SECONDS]
+
+    def _write_one_by_one(self) -> None:
+        """One of them is such that the database refuses it: it fails, and the others are none the worse."""
+        while self._endings:
+            claim, ending = self._endings[0]
+            try:
+                state = self._finisher.write(claim, ending)
+            except DatabaseUnavailable:
+                raise
+            except Exception as error:
+                ending = Ending(verb="fail", reason=ERROR, error=f"its end cannot be written: {describe(error)}")
+                state = self._finisher.write(claim, ending)
+            del self._endings[0]
+            self._settle([(claim, ending)], [state])
 
     def _claim(self, tx: Transaction, want: int) -> list[Claim]:
         return self._claimer.claim(tx, want) if want else []
@@ -203,6 +239,10 @@ class Worker:
 
     def _call_the_roll(self, now: float) -> None:
         """Compare the leases on record with the runs at hand."""
+        self._heart.look_after(self.row)
+        if self._is_unsure:
+            self.row.heartbeat()
+            self._is_unsure = False
 
         def look(tx: Transaction) -> tuple[list[Row], bool]:
             return tx.rows("roll_call", worker=self.row.id), tx.value("is_registered", worker=self.row.id) is not None
@@ -242,12 +282,16 @@ class Worker:
         self.row.register()
         self._heart.start(self.row)
 
-    def _wait_out(self, error: StepwellError) -> None:
-        _LOGGER.warning("the worker met trouble (%s); it goes on in about %.1f s", error, self._outage)
-        time.sleep(self._outage * random.uniform(0.5, 1.0))
+    def _wait_out(self, error: Exception) -> None:
+        """Leave the database alone for a while; what runs goes on, and so do time limits and signals."""
+        known = isinstance(error, StepwellError)
+        _LOGGER.warning(
+            "the worker met trouble (%s); it goes on in about %.1f s", error, self._outage, exc_info=not known
+        )
+        self._quiet_until = time.monotonic() + self._outage * random.uniform(0.5, 1.0)
         self._outage = min(2 * self._outage, OUTAGE_SECONDS[1])
-        self._next_roll_call = 0.0
-        self._looks = [time.monotonic()]
+        self._is_unsure, self._next_roll_call = True, 0.0
+        self._looks = [self._quiet_until]
 
     # the end --------------------------------------------------------------------------------------------------
 

@@ -7,14 +7,17 @@ import os
 import resource
 import signal
 import sys
+import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from stepwell.model.errors import InvalidStep
+from stepwell.model import reasons
+from stepwell.model.errors import InvalidStep, StepwellError
 from stepwell.run.direct import run_here
+from stepwell.run.ending import Ending
 from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.locate import load_app
 from stepwell.run.outcomes import Fail
@@ -22,6 +25,8 @@ from stepwell.run.running import LeaseLost, RunningStep
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
+
+SIGNALS_OF_THE_WORKER: Final = (signal.SIGINT, signal.SIGTERM)
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -33,6 +38,8 @@ class PipeLine:
         self._connection = connection
         self._number = number
         self._cancelled = cancelled
+        self._pid = os.getpid()
+        self._lock = threading.Lock()  # the job may have threads of its own
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
         return self._ask({"say": "record", "stage": stage, "response": response, "children": children})
@@ -41,17 +48,28 @@ class PipeLine:
         return self._ask({"say": "checkpoint", "data": data})
 
     def _ask(self, message: dict[str, Any]) -> bool:
-        send(self._connection, message)
-        answer = receive(self._connection)
+        self._check_process()
+        with self._lock:
+            send(self._connection, message)
+            answer = receive(self._connection)
         if answer.get("refused"):
             raise Fail(InvalidStep(answer["refused"]))
         return bool(answer["ok"])
 
     def progress(self, done: float, total: float | None) -> None:
-        send(self._connection, {"say": "progress", "done": done, "total": total})
+        self._tell({"say": "progress", "done": done, "total": total})
 
     def log(self, level: str, message: str) -> None:
-        send(self._connection, {"say": "log", "level": level, "message": message})
+        self._tell({"say": "log", "level": level, "message": message})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        self._check_process()
+        with self._lock:
+            send(self._connection, message)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:  # two that write into one pipe would garble it
+            raise StepwellError("only the process that runs the step can speak for it, not one that it forked")
 
     def cancel_requested(self) -> bool:
         return self._cancelled.value == self._number
@@ -66,26 +84,55 @@ def serve(connection: Connection, app_name: str, cancelled: c_uint64, max_memory
         send(connection, {"say": "broken", "error": f"{describe(error)}\n{stack_of(error)}"})
         return
     send(connection, {"say": "ready"})
+    pid = os.getpid()
     with suppress(EOFError, OSError, LeaseLost):
         while True:
             message = receive(connection)
             row = message["run"]
             step = RunningStep(row, PipeLine(connection, message["number"], cancelled))
             ending = run_here(app.jobs[row["action"]], step, row["arguments"])
-            sys.stdout.flush()
-            sys.stderr.flush()
-            send(connection, {"say": "ended", "ending": ending})
+            if os.getpid() != pid:
+                os._exit(0)  # a copy that the job forked and let return: it has nothing to say here
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):  # closed, broken, replaced: whatever the job did to it
+                    stream.flush()
+            connection.send_bytes(_ended(message["number"], ending))
+
+
+def _ended(number: int, ending: Ending) -> bytes:
+    try:
+        return msgspec.msgpack.encode({"say": "ended", "number": number, "ending": ending})
+    except Exception as error:
+        failed = Ending(verb="fail", reason=reasons.ERROR, error=f"how it ended cannot be told: {describe(error)}")
+        return msgspec.msgpack.encode({"say": "ended", "number": number, "ending": failed})
 
 
 def _settle_in(max_memory: int) -> None:
     os.setsid()  # a group of its own: Ctrl-C is for the worker, and ending this process ends what it started
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _leave_signals_to_the_worker()
     if sys.platform == "linux":  # nobody is left behind when the worker is killed
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if max_memory:
         resource.setrlimit(resource.RLIMIT_AS, (max_memory, max_memory))
+
+
+def _leave_signals_to_the_worker() -> None:
+    """Who stops a service may signal all of its processes: the worker decides when this one has to end.
+
+    Handlers, for what is ignored would be ignored by every program that a job starts; and only here, for a job may
+    have to end a process that it forked.
+    """
+    pid = os.getpid()
+
+    def stay(number: int, frame: object) -> None:
+        if os.getpid() != pid:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    for number in SIGNALS_OF_THE_WORKER:
+        signal.signal(number, stay)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_THE_WORKER)
 
 
 def send(connection: Connection, message: Any) -> None:

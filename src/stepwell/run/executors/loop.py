@@ -1,18 +1,20 @@
-"""Coroutine jobs on one event loop, in a thread of its own; plain functions run in threads beside it."""
+"""Coroutine jobs on one event loop, in a thread of its own; plain functions run in threads beside it.
+
+Each of those has a thread for itself: one that hangs and was cut off keeps no thread from the next, and a pool's
+threads would be waited for when the program ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any
 
-from stepwell.run.direct import DirectLine
+from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.executors.in_process import InProcessExecutor
 from stepwell.run.finish import Claim
-from stepwell.run.lifecycle import drive, handle
+from stepwell.run.lifecycle import handle
 from stepwell.run.running import RunningStep
 
 
@@ -23,12 +25,14 @@ class LoopExecutor(InProcessExecutor):
         super().__init__(*arguments)
         self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._incoming: deque[tuple[Claim, DirectLine]] = deque()
-        self._beside = ThreadPoolExecutor(min(self.slots, 64), "stepwell-beside")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="stepwell-loop", daemon=True)
         self._thread.start()
 
     def _begin(self, claim: Claim, line: DirectLine) -> None:
+        if not self._registry[claim.row["action"]].is_async:
+            threading.Thread(target=self._run_beside, args=(claim, line), name="stepwell-beside", daemon=True).start()
+            return
         self._incoming.append((claim, line))
         self._loop.call_soon_threadsafe(self._begin_all)
 
@@ -41,15 +45,18 @@ class LoopExecutor(InProcessExecutor):
         try:
             step = RunningStep(claim.row, line)
             definition = self._registry[step.action]
-            run = handle(definition, step, claim.row["arguments"])
-            if definition.is_async:
-                self._end(claim, await run)
-            else:
-                self._end(claim, await self._loop.run_in_executor(self._beside, copy_context().run, drive, run))
+            self._end(claim, await handle(definition, step, claim.row["arguments"]))
         except BaseException as error:
             self._end(claim, error)
         finally:
             self._tasks.pop(claim.key, None)
+
+    def _run_beside(self, claim: Claim, line: DirectLine) -> None:
+        try:
+            step = RunningStep(claim.row, line)
+            self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
+        except BaseException as error:
+            self._end(claim, error)
 
     def cut(self, claim: Claim) -> None:
         task = self._tasks.get(claim.key)
@@ -60,7 +67,6 @@ class LoopExecutor(InProcessExecutor):
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(5.0)
-        self._beside.shutdown(wait=False)
         if not self._thread.is_alive():
             self._loop.close()
 

@@ -22,7 +22,8 @@ import msgspec
 from stepwell.model.errors import DatabaseUnavailable, InvalidStep
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
-from stepwell.run.executors.child import receive, send, serve
+from stepwell.run.executors.child import SIGNALS_OF_THE_WORKER, send, serve
+from stepwell.run.executors.inbox import Inbox
 from stepwell.run.finish import RESCUES, Claim, Ended, Finisher
 from stepwell.store import Database
 
@@ -31,6 +32,8 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 # A child that dies before it can serve is replaced after a pause that doubles, so that a broken app costs no core.
 RESTART_SECONDS: Final = (0.1, 30.0)
 NOTES_SECONDS: Final = 0.5
+ASK_AGAIN_SECONDS: Final = 1.0
+BURY_SECONDS: Final = 5.0  # a process that was killed is gone in milliseconds, unless it hangs in the kernel
 
 
 class ProcessExecutor(Executor):
@@ -46,7 +49,7 @@ class ProcessExecutor(Executor):
         self._context.set_forkserver_preload(["stepwell.run.executors.child", "stepwell.app"])
         self._made = (app_name, max_memory)
         self._slots = [_Slot(self._context, *self._made) for _ in range(slots)]
-        self._notes_at = 0.0
+        self._notes_at = self._ask_again_at = 0.0
         self._broken = ""
 
     def free(self) -> int:
@@ -65,8 +68,9 @@ class ProcessExecutor(Executor):
             slot.keep_alive()
         if time.monotonic() - self._notes_at >= NOTES_SECONDS:
             self._notes_at = time.monotonic()
-            for slot in self._slots:
-                self._write_notes(slot)
+            with suppress(DatabaseUnavailable):  # kept for the next time
+                for slot in self._slots:
+                    self._write_notes(slot)
         return ended
 
     def _listen(self, slot: _Slot) -> list[Ended]:
@@ -75,9 +79,16 @@ class ProcessExecutor(Executor):
         try:
             if slot.question is not None:
                 self._answer(slot, slot.question)
-            while slot.process is not None and slot.connection.poll():
-                ended += self._hear(slot, receive(slot.connection))
+            if slot.process is not None:
+                for message in slot.inbox.messages():
+                    ended += self._hear(slot, message)
         except (EOFError, OSError):
+            alive = False
+        except DatabaseUnavailable:
+            # Not once for every slot: each try may take as long as a connection may.
+            self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+        except Exception as error:  # a job has written into the pipe
+            _LOGGER.warning("a slot says what nobody understands (%s): its process is ended", error)
             alive = False
         if not alive and slot.process is not None:
             how = slot.bury()
@@ -95,10 +106,14 @@ class ProcessExecutor(Executor):
                     self._broken = message["error"]
                     _LOGGER.error("a slot cannot import the app %s: %s", self._made[0], self._broken)
             case "ended":
-                self._write_notes(slot)
+                if message["number"] != slot.number:
+                    return []
+                ending = msgspec.convert(message["ending"], Ending)
+                with suppress(DatabaseUnavailable):  # its last notes are not worth the wait
+                    self._write_notes(slot)
                 claim, slot.claim = slot.claim, None
                 if claim is not None:
-                    return [(claim, msgspec.convert(message["ending"], Ending))]
+                    return [(claim, ending)]
             case "progress":
                 slot.progress = (message["done"], message["total"])
             case "log":
@@ -111,7 +126,7 @@ class ProcessExecutor(Executor):
         """The child waits for this. While there is no database it waits on: asked again at the next round."""
         slot.question = question
         claim = slot.claim
-        if claim is None:
+        if claim is None or time.monotonic() < self._ask_again_at:
             return
         answer: dict[str, Any] = {}
         try:
@@ -123,8 +138,6 @@ class ProcessExecutor(Executor):
                 )
         except InvalidStep as error:
             answer["refused"] = str(error)
-        except DatabaseUnavailable:
-            return
         slot.question = None
         send(slot.connection, answer)
 
@@ -132,9 +145,8 @@ class ProcessExecutor(Executor):
         progress, logs = slot.progress, slot.logs
         if slot.claim is None or (progress is None and not logs):
             return
-        with suppress(DatabaseUnavailable):  # kept for the next time
-            self._finisher.note(slot.claim, progress=progress, logs=logs)
-            slot.progress, slot.logs = None, []
+        self._finisher.note(slot.claim, progress=progress, logs=logs)
+        slot.progress, slot.logs = None, []
 
     def request_cancel(self, claim: Claim) -> None:
         for slot in self._of(claim):
@@ -142,9 +154,11 @@ class ProcessExecutor(Executor):
 
     def cut(self, claim: Claim) -> None:
         for slot in self._of(claim):
-            self._write_notes(slot)
+            with suppress(DatabaseUnavailable):
+                self._write_notes(slot)
             slot.claim = None
             slot.kill()
+            slot.wait_for_its_end()  # what is said about the step next must not come before
 
     def _of(self, claim: Claim) -> list[_Slot]:
         return [slot for slot in self._slots if slot.claim is not None and slot.claim.key == claim.key]
@@ -152,6 +166,8 @@ class ProcessExecutor(Executor):
     def close(self) -> None:
         for slot in self._slots:
             slot.kill()
+        for slot in self._slots:
+            slot.wait_for_its_end()
 
 
 class _Slot:
@@ -175,8 +191,15 @@ class _Slot:
         self.process: ForkServerProcess | None = self._context.Process(
             target=serve, args=(theirs, app_name, self.cancelled, max_memory), daemon=True
         )
-        self.process.start()
+        # The first one starts the fork server, and who stops a service may signal all of its processes: these are
+        # for the worker alone. The slot takes the block away.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_WORKER)
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
+        self.inbox = Inbox(self.connection.fileno())
         self.ready = self._has_served = False
 
     def welcome(self) -> None:
@@ -208,23 +231,36 @@ class _Slot:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
 
+    def wait_for_its_end(self) -> None:
+        if self.process is not None:
+            self.process.join(BURY_SECONDS)
+
     def bury(self) -> str:
         """Take a dead child away; says how it ended."""
         assert self.process is not None
         self.kill()
-        self.process.join(5.0)
+        self.wait_for_its_end()
         code = self.process.exitcode
         self.connection.close()
         self.process = None
         if self._has_served:
             self._pause = RESTART_SECONDS[0]
         else:
-            self._not_before = time.monotonic() + self._pause
-            self._pause = min(2 * self._pause, RESTART_SECONDS[1])
+            self._be_patient()
         if code is not None and code < 0:
             return f"its process was ended by {signal.Signals(-code).name} while it ran"
         return f"its process ended with exit code {code} while it ran"
 
     def keep_alive(self) -> None:
-        if self.process is None and time.monotonic() >= self._not_before:
+        if self.process is not None or time.monotonic() < self._not_before:
+            return
+        try:
             self._spawn()
+        except (OSError, EOFError) as error:  # no more processes or files to be had, or the fork server has just died
+            _LOGGER.warning("cannot start a process for a slot (%s); tried again in %.1f s", error, self._pause)
+            self.process = None
+            self._be_patient()
+
+    def _be_patient(self) -> None:
+        self._not_before = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, RESTART_SECONDS[1])

@@ -32,11 +32,12 @@ class ThreadExecutor(InProcessExecutor):
     def _serve(self) -> None:
         while (task := self._work.get()) is not None:
             claim, line = task
-            try:
-                step = RunningStep(claim.row, line)
-                self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
-            except BaseException as error:
-                self._end(claim, error)
+            if not line.cut_off:  # while it waited for a thread
+                try:
+                    step = RunningStep(claim.row, line)
+                    self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
+                except BaseException as error:
+                    self._end(claim, error)
             if line.cut_off:
                 return  # another thread has taken its place
 

@@ -1,0 +1,52 @@
+"""What comes out of a slot's pipe, message by message, without ever waiting for the rest of one.
+
+A slot can die, or be stopped, in the middle of a message, and what it forked may keep the pipe open: whoever read until
+the message is whole would wait for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+_CHUNK: Final = 1 << 16
+_SHORT: Final = struct.Struct("!i")  # the framing of `multiprocessing.connection`: a length, or -1 and a long length
+_LONG: Final = struct.Struct("!Q")
+
+
+class Inbox:
+    """The messages that have arrived in full."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._held = bytearray()
+        self._poll = select.poll()
+        self._poll.register(file, select.POLLIN)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """All that are there now; raises EOFError after the last one if no other can come."""
+        while self._poll.poll(0):
+            chunk = os.read(self._file, _CHUNK)
+            if not chunk:
+                raise EOFError
+            self._held += chunk
+            yield from self._whole()
+
+    def _whole(self) -> Iterator[dict[str, Any]]:
+        while len(self._held) >= _SHORT.size:
+            start, (length,) = _SHORT.size, _SHORT.unpack_from(self._held)
+            if length == -1:
+                start += _LONG.size
+                if len(self._held) < start:
+                    return
+                (length,) = _LONG.unpack_from(self._held, _SHORT.size)
+            if len(self._held) < start + length:
+                return
+            message: dict[str, Any] = msgspec.msgpack.decode(self._held[start : start + length])
+            del self._held[: start + length]
+            yield message

@@ -1,0 +1,70 @@
+"""Points in a step's life at which a worker of these tests is killed, once: by code that only these tests put there."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from stepwell.run.claim import Claimer
+from stepwell.run.finish import Finisher
+from stepwell.run.worker import Worker
+
+VARIABLE = "STEPWELL_TEST_FAILPOINT"
+POINTS = (
+    "before the claim is committed",
+    "after the claim, before the start",
+    "after the end, before it is written",
+    "after the end is committed",
+)
+
+
+def arm(folder: Path) -> None:
+    """Put the failpoint of the environment in place."""
+    point = os.environ.get(VARIABLE)
+    fired = folder / "fired"
+
+    def fire() -> None:
+        """Nobody gets by: not even to a `finally`."""
+        try:
+            os.close(os.open(fired, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    claim, start, write, settle = Claimer.claim, Worker._start, Finisher._write_plain, Worker._settle
+
+    def claiming(self: Claimer, *arguments: Any) -> Any:
+        claims = claim(self, *arguments)
+        if claims:
+            fire()
+        return claims
+
+    def starting(self: Worker, *arguments: Any) -> None:
+        fire()
+        start(self, *arguments)
+
+    def writing(self: Finisher, tx: Any, endings: Any) -> Any:
+        if endings:
+            fire()
+        return write(self, tx, endings)
+
+    def settling(self: Worker, endings: Any, states: Any) -> None:
+        if endings:
+            fire()
+        settle(self, endings, states)
+
+    match point:
+        case None:
+            pass
+        case "before the claim is committed":
+            Claimer.claim = claiming  # type: ignore[method-assign, assignment]
+        case "after the claim, before the start":
+            Worker._start = starting  # type: ignore[method-assign, assignment]
+        case "after the end, before it is written":
+            Finisher._write_plain = writing  # type: ignore[method-assign]
+        case "after the end is committed":
+            Worker._settle = settling  # type: ignore[method-assign]
+        case _:
+            raise ValueError(f"there is no failpoint {point!r}")

@@ -1,0 +1,169 @@
+"""The app that the workers of these tests run: jobs that do the worst a job can do, and a diary of every run.
+
+`make` builds it from the environment, in the worker and in each of its slots. `STEPWELL_TEST_FAILPOINT` names the point
+at which the worker that comes to it first is killed: see `failpoints`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from stepwell import NOT_COMPLETED, Job, NewStep, Stepwell, current_step
+from tests.survival import failpoints
+
+DATABASE = "STEPWELL_TEST_DATABASE"
+FOLDER = "STEPWELL_TEST_FOLDER"
+
+
+def folder() -> Path:
+    return Path(os.environ[FOLDER])
+
+
+def note(event: str, **facts: Any) -> None:
+    """A line in the diary, whole or not at all, which outlives the process at once."""
+    step = current_step()
+    facts = {"token": step._row["lease_token"], "pid": os.getpid(), **facts}
+    line = " ".join([event, str(step.label), *(f"{name}={value}" for name, value in facts.items())])
+    file = os.open(folder() / "diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, line.encode() + b"\n")
+    os.close(file)
+
+
+def make() -> Stepwell:
+    app = Stepwell(os.environ[DATABASE])
+    define(app)
+    failpoints.arm(folder())
+    return app
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def define(app: Stepwell) -> None:
+    app.job(name="act", retries=0)(act)
+    app.job(name="act_async", retries=0)(act_async)
+    app.job(name="three_stages", retries=0)(ThreeStages)
+
+
+def act(deed: str = "", seconds: float = 0.0, go: str = "") -> Any:
+    """Do a deed; `go` names a file to wait for."""
+    note("began")
+    result = _DEEDS[deed](seconds, go) if deed else None
+    note("ended")
+    return result
+
+
+async def act_async(seconds: float = 0.0, go: str = "") -> str:
+    note("began")
+    while not (folder() / go).exists():
+        await asyncio.sleep(0.01)
+    note("ended")
+    return "awaited"
+
+
+class ThreeStages(Job):
+    """Its compute makes a child; its `complete` may have to wait."""
+
+    def __init__(self, go: str = "") -> None:
+        self.go = go
+
+    def compute(self) -> str:
+        note("computed")
+        self.step.children(NewStep(action="act", label=f"child of {self.step.label}"))
+        return "computed"
+
+    def complete(self) -> None:
+        note("completes")
+        if self.go:
+            _wait(0.0, self.go)
+
+
+def _wait(seconds: float, go: str) -> str:
+    while not (folder() / go).exists():
+        time.sleep(0.01)
+    return "waited"
+
+
+def _wait_politely(seconds: float, go: str) -> Any:
+    """As code should: an eye on the time and on whether it is still wanted."""
+    step = current_step()
+    while not step.timeout_reached and not step.cancel_requested:
+        time.sleep(0.01)
+    note("noticed", timeout=step.timeout_reached, cancel=step.cancel_requested)
+    return NOT_COMPLETED
+
+
+def _hold_the_gil(seconds: float, go: str) -> None:
+    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+
+def _swallow(seconds: float, go: str) -> None:
+    while True:
+        try:
+            time.sleep(0.01)
+        except BaseException:
+            continue
+
+
+def _eat_memory(seconds: float, go: str) -> None:
+    eaten = []
+    while True:
+        eaten.append(bytearray(16 << 20))
+
+
+def _fork_and_leave(seconds: float, go: str) -> int:
+    """A child in the same process group, which outlives the run."""
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
+
+
+def _fork_and_both_return(seconds: float, go: str) -> str:
+    """The classic mistake: the forked copy goes on as if it were the slot itself."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return "the slot"
+    return "the copy"
+
+
+def _spoil_stdout(seconds: float, go: str) -> str:
+    sys.stdout.close()
+    sys.stderr = None
+    return "spoilt"
+
+
+def _give_something_strange(seconds: float, go: str) -> object:
+    return object()
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
+_DEEDS: dict[str, Any] = {
+    "sys.exit": lambda seconds, go: sys.exit(3),
+    "os._exit": lambda seconds, go: os._exit(7),
+    "kill": lambda seconds, go: os.kill(os.getpid(), signal.SIGKILL),
+    "segfault": lambda seconds, go: ctypes.string_at(0),
+    "interrupt": lambda seconds, go: _raise(KeyboardInterrupt()),
+    "unprintable": lambda seconds, go: _raise(Unprintable()),
+    "strange": _give_something_strange,
+    "wait": _wait,
+    "wait politely": _wait_politely,
+    "not completed": lambda seconds, go: NOT_COMPLETED,
+    "hold the gil": _hold_the_gil,
+    "swallow": _swallow,
+    "eat memory": _eat_memory,
+    "fork and leave": _fork_and_leave,
+    "fork and both return": _fork_and_both_return,
+    "spoil stdout": _spoil_stdout,
+}

@@ -1,0 +1,237 @@
+"""What the survival tests share: a database, real worker processes on it, and the diary of what ran."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepwell import Step, StepRef, Stepwell
+from tests.survival import jobs
+from tests.survival.failpoints import VARIABLE
+
+ROOT = Path(__file__).parents[2]
+WAIT_SECONDS = 30.0  # for what takes a second on a quiet machine
+LEASE_SECONDS = 1.5  # short, but three heartbeats of a busy machine fit in
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of the diary."""
+
+    event: str
+    label: str
+    facts: dict[str, str]
+
+    @property
+    def run(self) -> tuple[str, str]:
+        return self.label, self.facts["token"]
+
+    @property
+    def pid(self) -> int:
+        return int(self.facts["pid"])
+
+
+class WorkerProcess:
+    """`stepwell up` or `stepwell worker`, as a user starts it."""
+
+    def __init__(
+        self, url: str, folder: Path, command: str, options: Iterable[str], environment: dict[str, str]
+    ) -> None:
+        self.log = folder / f"{command}-{time.monotonic_ns()}.log"
+        arguments = [sys.executable, "-m", "stepwell.cli", command, "--app", "tests.survival.jobs:make", *options]
+        environment = {**os.environ, jobs.DATABASE: url, jobs.FOLDER: str(folder), **environment}
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                arguments, stdout=log, stderr=log, cwd=ROOT, env=environment, start_new_session=True
+            )
+        self._family: set[int] = set()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def family(self) -> set[int]:
+        """Its descendants: those of now, and those ever seen that are still there."""
+        self._family |= descendants(self.pid)
+        self._family = {pid for pid in self._family if is_there(pid)}
+        return self._family
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def stop(self) -> int:
+        """Ask it to end, gently; its exit code."""
+        self.family()
+        self.signal(signal.SIGTERM)
+        return self.process.wait(WAIT_SECONDS)
+
+    def kill(self) -> None:
+        self.family()
+        self.process.kill()
+        self.process.wait(WAIT_SECONDS)
+
+    def end(self) -> None:
+        """At the end of a test, however that went."""
+        family = self.family() | {self.pid} if self.process.poll() is None else self.family()
+        for pid in family:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait(WAIT_SECONDS)
+
+
+class Well:
+    """A database with steps, workers on it, and the test beside them, which ticks and reaps when it waits."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.app = Stepwell(url)
+        jobs.define(self.app)
+        self.refs: dict[str, StepRef] = {}
+        self.workers: list[WorkerProcess] = []
+        self.reaper = self.app.reaper()
+        self.dispatcher = self.app.dispatcher()
+
+    # do -------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        command: str = "worker",
+        *,
+        slots: int = 2,
+        executor: str = "process",
+        options: Iterable[str] = (),
+        failpoint: str = "",
+        url: str = "",
+        lease: float = LEASE_SECONDS,
+    ) -> WorkerProcess:
+        """Start a worker; `ready` waits until it takes work."""
+        chosen = ["--slots", str(slots), "--executor", executor, "--lease", str(lease), *options]
+        environment = {VARIABLE: failpoint} if failpoint else {}
+        worker = WorkerProcess(url or self.url, self.folder, command, chosen, environment)
+        self.workers.append(worker)
+        return worker
+
+    def add(
+        self, label: str, deed: str = "", *, action: str = "act", go: str = "", seconds: float = 0.0, **settings: Any
+    ) -> StepRef:
+        arguments = {name: value for name, value in (("deed", deed), ("go", go), ("seconds", seconds)) if value}
+        self.refs[label] = self.app.enqueue(action, arguments, label=label, **{"max_retries": 0, **settings})
+        return self.refs[label]
+
+    def say(self, word: str) -> None:
+        """Let the runs go on that wait for this."""
+        (self.folder / word).touch()
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.end()
+        self.app.close()
+
+    # look -----------------------------------------------------------------------------------------------
+
+    def __getitem__(self, label: str) -> Step:
+        return self.app.step(self.refs[label])
+
+    def states(self, *labels: str) -> dict[str, str]:
+        return {label: str(self[label].state) for label in labels or self.refs}
+
+    def path(self, label: str) -> list[tuple[str, str | None]]:
+        """The states that a step went through, with their reasons."""
+        return [(str(change.to_state), change.reason) for change in self.app.history(self.refs[label])]
+
+    def diary(self) -> Iterator[Entry]:
+        file = self.folder / "diary"
+        for line in file.read_text().splitlines() if file.exists() else ():
+            words = line.split(" ")
+            facts = [word for word in words if "=" in word]
+            label = " ".join(word for word in words[1:] if "=" not in word)
+            yield Entry(words[0], label, dict(fact.split("=", 1) for fact in facts))
+
+    def entries(self, event: str, label: str) -> list[Entry]:
+        return [entry for entry in self.diary() if entry.event == event and entry.label == label]
+
+    def runs(self, event: str = "began") -> Counter[tuple[str, str]]:
+        """How often each claim of each step began."""
+        return Counter(entry.run for entry in self.diary() if entry.event == event)
+
+    # wait -----------------------------------------------------------------------------------------------
+
+    def until(self, condition: Callable[[], Any], *, reap: bool = True, tick: bool = True) -> Any:
+        """Wait for a condition; meanwhile the test is dispatcher and reaper."""
+        give_up = time.monotonic() + WAIT_SECONDS
+        while True:
+            if tick:
+                self.dispatcher.round()
+            if reap:
+                self.reaper.round()
+            if found := condition():
+                return found
+            if time.monotonic() > give_up:
+                raise AssertionError(f"waited in vain; {self.states()}\n{self._logs()}")
+            time.sleep(0.02)
+
+    def until_states(self, **expected: str) -> None:
+        self.until(lambda: self.states(*expected) == expected)
+
+    def until_began(self, label: str, times: int = 1) -> Entry:
+        self.until(lambda: len(self.entries("began", label)) >= times)
+        return self.entries("began", label)[-1]
+
+    def until_all(self, state: str = "Completed") -> None:
+        self.until(lambda: set(self.states().values()) == {state})
+
+    def until_gone(self, pids: Iterable[int]) -> None:
+        self.until(lambda: not any(map(is_there, pids)), reap=False, tick=False)
+
+    def check(self) -> None:
+        """The promises hold, whatever was killed."""
+        assert [str(violation) for violation in self.app.check_invariants()] == []
+        assert self.app.sweep() == []
+        twice = {run: times for run, times in self.runs().items() if times > 1}
+        assert not twice, f"one claim ran its code more than once: {twice}"
+
+    def _logs(self) -> str:
+        return "\n".join(f"--- {worker.log.name}\n{worker.said}" for worker in self.workers)
+
+
+def descendants(pid: int) -> set[int]:
+    """Children of children, by their parents; those whose parent is gone are not among them."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (facts := _stat(int(entry.name))):
+            parents.setdefault(facts[1], []).append(int(entry.name))
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found.update(children)
+        waiting += children
+    return found
+
+
+def is_there(pid: int) -> bool:
+    """Whether the process exists and is more than a zombie."""
+    facts = _stat(pid)
+    return facts is not None and facts[0] not in "ZX"
+
+
+def _stat(pid: int) -> tuple[str, int] | None:
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return words[0], int(words[1])
