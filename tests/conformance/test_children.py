@@ -109,6 +109,10 @@ def test_a_draft_from_elsewhere_cannot_be_named(
 ) -> None:
     script = parent_that(app, clock, lambda step: step.children(leaf("a", depends_on=[leaf("stray")])), retries=0)
     assert "'a' names a new step that was not created in this run" in str(script.run().error_message)
+    script = parent_that(
+        app, clock, lambda step: step.children(one := leaf("one"), leaf("two", parent=one)), retries=0, name="parents"
+    )
+    assert "'two' has another parent" in str(script.run().error_message)
     same = leaf("same")
     script = parent_that(app, clock, lambda step: step.children(same, same), retries=0, name="twice")
     assert "stands in the call twice" in str(script.run().error_message)

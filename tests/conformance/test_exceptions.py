@@ -199,6 +199,17 @@ def test_a_lost_database_is_never_the_steps_fault(app: Stepwell, clock: ManualCl
     assert script.calls == ["compute"] * 7
 
 
+def test_an_iterator_that_ran_out_is_told_as_such(app: Stepwell, clock: ManualClock) -> None:
+    @app.job(retries=0)
+    async def later() -> Any:
+        return next(iter(()))
+
+    handle = later.enqueue()
+    step = Script(app, clock, {"retry_on": StopIteration}, compute=[lambda job: next(iter(())), 1]).run()
+    assert (step.state, step.retries, step.error_message) == ("Completed", 1, "StopIteration")
+    assert handle.step().error_message == "StopIteration"
+
+
 @pytest.mark.parametrize("error", [GeneratorExit(), asyncio.CancelledError("inner"), BaseException("bare")], ids=repr)
 def test_what_is_no_exception_but_ends_programs_fails_a_job_like_any_error(
     app: Stepwell, clock: ManualClock, error: BaseException

@@ -87,11 +87,12 @@ async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments
         return await _stages(definition, job, step)
     except LeaseLost:
         return Ending(verb="lost")
-    except BaseException as error:
-        if interruptible and _is_interrupt(definition, error):
+    except BaseException as caught:
+        if interruptible and _is_interrupt(definition, caught):
             raise
+        raised = _raised_by_the_job(caught)
         try:
-            return _said_so(definition, step, error) or await _route(definition, job, step, error)
+            return _said_so(definition, step, raised) or await _route(definition, job, step, raised)
         except LeaseLost:
             return Ending(verb="lost")
         except BaseException as another:  # of a hook that was to deal with the error; it may have its own word to say
@@ -278,6 +279,13 @@ def _is_interrupt(definition: JobDefinition[..., Any], error: BaseException) -> 
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(error, KeyboardInterrupt)
+
+
+def _raised_by_the_job(caught: BaseException) -> BaseException:
+    """Python lets no StopIteration out of a coroutine, and raises another error in its place."""
+    if isinstance(caught.__cause__, StopIteration) and str(caught) == "coroutine raised StopIteration":
+        return caught.__cause__
+    return caught
 
 
 def _refuses(answer: Any) -> bool:

@@ -236,6 +236,8 @@ class RunningStep(StepRef):
                 self._last_index += 1
             turn = self._last_index
             for draft in together:
+                if draft.parent is not None and _key(draft.parent) not in (self.id, self.uuid):
+                    raise InvalidStep(f"{draft.label or draft.action!r} has another parent: create it with app.enqueue")
                 index = turn if draft.index is None and draft.type == "default" else draft.index
                 drafts.append(replace(draft, parent=self.uuid, index=index))
                 if draft.type == "default":
