@@ -7,17 +7,14 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NoReturn, Protocol
-from uuid import UUID
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep
-from stepwell.enqueue.parcel import wrap
-from stepwell.ids import uuid7
-from stepwell.model.errors import InvalidStep, StepwellError
-from stepwell.model.step import Step, StepRef
+from stepwell.model.errors import StepwellError
+from stepwell.model.step import StepRef
+from stepwell.run.family import Family
 from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop
 
 MAX_LOG: Final = 8_000
@@ -61,8 +58,7 @@ class RunningStep(StepRef):
     """The facts of the step at the moment of its claim, and what its code can do from inside."""
 
     __slots__ = (
-        "_blocks", "_checkpoint", "_children", "_family", "_last_index", "_line", "_named", "_row", "_started",
-        "arguments", "reached", "recorded", "response",
+        "_checkpoint", "_family", "_line", "_row", "_started", "arguments", "reached", "recorded", "response",
     )  # fmt: skip
     __setattr__ = object.__setattr__  # a reference is frozen; a run is not
 
@@ -71,11 +67,7 @@ class RunningStep(StepRef):
         self._row = row
         self._line = line
         self._started = time.monotonic()
-        self._children: list[NewStep] = []  # created in this run and not yet written
-        self._named: dict[int, tuple[NewStep, str]] = {}  # drafts of this run, by identity, with their uuids
-        self._family: set[object] = set()  # the uuids of all that this run created below the step
-        self._blocks: set[object] = {row["child_block_uuid"]} - {None}
-        self._last_index = 0
+        self._family = Family(self.ref, row["child_block_uuid"])
         self._checkpoint = row["checkpoint"]
         self.reached: str | None = row["stage"]  # where the next attempt would begin
         self.recorded: str | None = row.get("response")  # what an earlier attempt, or this one, has stored
@@ -228,67 +220,23 @@ class RunningStep(StepRef):
         `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written with the
         end of `compute` (once, whatever dies) and begin when the own code is done.
         """
-        given: list[NewStep] = []
-        drafts: list[NewStep] = []
-        for place in steps:
-            together = [place] if isinstance(place, NewStep) else list(place)
-            if any(draft.index is None and draft.type == "default" for draft in together):
-                self._last_index += 1
-            turn = self._last_index
-            for draft in together:
-                if draft.parent is not None and _key(draft.parent) not in (self.id, self.uuid):
-                    raise InvalidStep(f"{draft.label or draft.action!r} has another parent: create it with app.enqueue")
-                index = turn if draft.index is None and draft.type == "default" else draft.index
-                drafts.append(replace(draft, parent=self.uuid, index=index))
-                if draft.type == "default":
-                    self._last_index = max(self._last_index, index or 1)
-            given += together
-        return self._keep(given, drafts)
+        return self._family.add_block(steps)
 
     def is_parent_of(self, drafts: Sequence[NewStep]) -> bool:
         """Whether any of these is to stand below this step: then they are part of its result."""
-        return any(map(self._is_below, drafts))
+        return any(map(self._family.claims, drafts))
 
     def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
-        """Hold new steps until the end of compute. Their ids are not known yet (0), their uuids are."""
-        return self._keep(drafts, drafts)
+        """Hold new steps until the end of compute."""
+        return self._family.add(drafts)
 
     def keeps(self, uuid: str) -> bool:
         """Whether this is one of the steps that are held: it cannot run before this one has ended."""
-        return any(draft.uuid == uuid for draft in self._children)
-
-    def _is_below(self, draft: NewStep) -> bool:
-        """A child of this step, or tied to one that was created in this run."""
-        if draft.block is not None and _canonical(draft.block) in self._blocks:
-            return True
-        if draft.parent is not None and _key(draft.parent) in (self.id, self.uuid):
-            return True
-        return any(
-            id(step) in self._named or _key(step) in self._family
-            for step in (draft.parent, *draft.depends_on)
-            if step is not None
-        )
-
-    def _keep(self, given: Sequence[NewStep], drafts: Sequence[NewStep]) -> list[StepRef]:
-        """`given` are the drafts as the job knows them: other drafts may name them."""
-        if len({id(draft) for draft in given}) < len(given):
-            raise InvalidStep("the same NewStep stands in the call twice")
-        uuids = [uuid7() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
-        # The draft itself is kept with its uuid, for the id of an object is free again when the object is gone.
-        named = self._named | {id(draft): (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
-        self._children += [
-            _by_uuids(replace(draft, uuid=uuid), named) for draft, uuid in zip(drafts, uuids, strict=True)
-        ]
-        self._named = named
-        self._family.update(uuids)
-        self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
-        return [StepRef(0, uuid) for uuid in uuids]
+        return self._family.holds(uuid)
 
     def take_children(self) -> list[dict[str, Any]]:
-        """What was kept, wrapped for the way; the next call finds only what came later."""
-        wrapped = [wrap(draft) for draft in self._children]
-        self._children = []
-        return wrapped
+        """What was kept since the last call."""
+        return self._family.take()
 
     def record(self, stage: str, response: str) -> None:
         """The end of compute, before the stages that come after it."""
@@ -296,32 +244,3 @@ class RunningStep(StepRef):
             raise LeaseLost
         self.recorded = response
         self.reached = stage
-
-
-def _by_uuids(draft: NewStep, named: Mapping[int, tuple[NewStep, str]]) -> NewStep:
-    """The draft with its references to other new steps as uuids: these can travel."""
-
-    def meant(step: Any) -> Any:
-        if not isinstance(step, NewStep):
-            return _key(step)
-        if id(step) not in named:
-            raise InvalidStep(f"{draft.label or draft.action!r} names a new step that was not created in this run")
-        return named[id(step)][1]
-
-    parent = None if draft.parent is None else meant(draft.parent)
-    return replace(draft, parent=parent, depends_on=tuple(map(meant, draft.depends_on)))
-
-
-def _key(step: object) -> object:
-    """By what a step is named: its id, or its uuid as long as there is none."""
-    if isinstance(step, Step | StepRef):
-        return step.id or step.uuid
-    return _canonical(step) if isinstance(step, str) else step
-
-
-def _canonical(text: object) -> object:
-    """A uuid as it is stored; anything else as it is: it is refused when it is written."""
-    try:
-        return str(UUID(text))  # type: ignore[arg-type]
-    except (ValueError, AttributeError, TypeError):
-        return text

@@ -1,0 +1,117 @@
+"""What a run creates below its step: held until the end of compute is written, and part of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from stepwell.enqueue.draft import NewStep
+from stepwell.enqueue.parcel import wrap
+from stepwell.ids import uuid7
+from stepwell.model.errors import InvalidStep
+from stepwell.model.step import Step, StepRef
+
+
+class Family:
+    """The new steps of one run. Their ids are not known before they are written (0), their uuids are."""
+
+    def __init__(self, parent: StepRef, child_block: str | None) -> None:
+        self._parent = parent
+        self._held: list[NewStep] = []
+        # Drafts that others may name, by identity, with their uuids. The draft itself is kept with its uuid, for the
+        # id of an object is free again when the object is gone.
+        self._drafts: dict[int, tuple[NewStep, str]] = {}
+        self._uuids: set[object] = set()
+        self._blocks: set[object] = set() if child_block is None else {child_block}
+        self._last_index = 0
+
+    def add_block(self, places: Sequence[NewStep | Sequence[NewStep]]) -> list[StepRef]:
+        """Children, one place after the other; those of a list side by side."""
+        given: list[NewStep] = []
+        children: list[NewStep] = []
+        for place in places:
+            together = [place] if isinstance(place, NewStep) else list(place)
+            if any(draft.index is None and draft.type == "default" for draft in together):
+                self._last_index += 1
+            turn = self._last_index
+            for draft in together:
+                if draft.parent is not None and not self._is_parent(draft.parent):
+                    raise InvalidStep(f"{_name(draft)} has another parent: create it with app.enqueue")
+                index = turn if draft.index is None and draft.type == "default" else draft.index
+                children.append(replace(draft, parent=self._parent.uuid, index=index))
+                if draft.type == "default":
+                    self._last_index = max(self._last_index, index or 1)
+            given += together
+        return self.add(children, given)
+
+    def add(self, drafts: Sequence[NewStep], given: Sequence[NewStep] | None = None) -> list[StepRef]:
+        """Hold them; `given` are the same drafts as the job knows them, if they are others."""
+        given = drafts if given is None else given
+        if len({id(draft) for draft in given}) < len(given):
+            raise InvalidStep("the same NewStep stands in the call twice")
+        uuids = [uuid7() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
+        new = {id(draft): (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
+        self._held += [
+            self._by_uuids(replace(draft, uuid=uuid), new) for draft, uuid in zip(drafts, uuids, strict=True)
+        ]
+        self._drafts |= new
+        self._uuids.update(uuids)
+        self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
+        return [StepRef(0, uuid) for uuid in uuids]
+
+    def claims(self, draft: NewStep) -> bool:
+        """Whether it is a child of the step, or tied to one that was created in this run."""
+        if draft.block is not None and _canonical(draft.block) in self._blocks:
+            return True
+        if draft.parent is not None and self._is_parent(draft.parent):
+            return True
+        named = [step for step in (draft.parent, *draft.depends_on) if step is not None]
+        return any(id(step) in self._drafts or _key(step) in self._uuids for step in named)
+
+    def holds(self, uuid: str) -> bool:
+        """Whether this is one of those that are not written yet."""
+        return any(draft.uuid == uuid for draft in self._held)
+
+    def take(self) -> list[dict[str, Any]]:
+        """All that is held, wrapped for the way; the next call finds only what came later."""
+        wrapped = [wrap(draft) for draft in self._held]
+        self._held = []
+        return wrapped
+
+    def _is_parent(self, step: object) -> bool:
+        return _key(step) in (self._parent.id, self._parent.uuid)
+
+    def _by_uuids(self, draft: NewStep, new: dict[int, tuple[NewStep, str]]) -> NewStep:
+        """The draft with its references to other new steps as uuids: these can travel."""
+
+        def meant(step: Any) -> Any:
+            if not isinstance(step, NewStep):
+                return _key(step)
+            found = new.get(id(step)) or self._drafts.get(id(step))
+            if found is None:
+                raise InvalidStep(f"{_name(draft)} names a new step that was not created in this run")
+            return found[1]
+
+        parent = None if draft.parent is None else meant(draft.parent)
+        return replace(draft, parent=parent, depends_on=tuple(map(meant, draft.depends_on)))
+
+
+def _name(draft: NewStep) -> str:
+    return repr(draft.label or draft.action)
+
+
+def _key(step: object) -> object:
+    """By what a step is named: its id, or its uuid as long as there is none."""
+    if isinstance(step, Step | StepRef):
+        return step.id or step.uuid
+    return _canonical(step) if isinstance(step, str) else step
+
+
+def _canonical(text: object) -> object:
+    """A uuid as it is stored; anything else as it is: it is refused when it is written."""
+    try:
+        return str(UUID(text))  # type: ignore[arg-type]
+    except (ValueError, AttributeError, TypeError):
+        return text
