@@ -137,8 +137,10 @@ def _work_off(store: Store, total: int, linked: bool = False) -> None:
     """Until all are completed; there is nothing to do for a job but to be called."""
     done, finished = 0, list[int]()
     while done < total:
-        store.dispatch()
+        moved = store.dispatch() + len(finished)
         finished = store.turn(finished, linked)
+        if not moved and not finished:
+            raise RuntimeError(f"{total - done:,} of {total:,} steps never became ready")
         for _ in finished:
             _job()
         done += len(finished)

@@ -117,8 +117,9 @@ def test_every_peer_has_a_module_that_nothing_imports_by_accident() -> None:
 
 
 @pytest.fixture
-def a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(environment, "PLACE", tmp_path / "peers")
+    return tmp_path / "peers"
 
 
 @pytest.mark.usefixtures("a_place_of_its_own")
@@ -131,10 +132,13 @@ def test_a_peer_that_cannot_be_installed_is_reported_with_the_reason() -> None:
         assert figure.detail.startswith("could not be measured: could not install ./there-is-no-such-package: ")
 
 
-@pytest.mark.usefixtures("a_place_of_its_own")
-def test_a_peer_that_does_not_run_is_reported_with_its_last_words() -> None:
-    # Its environment is empty, so its module cannot import what it needs.
-    (figure,) = peers.measure(Entry("huey", ("pip",), ("sqlite",)), SIZES, [NO_OP])
+def test_a_peer_that_does_not_run_is_reported_with_its_last_words(a_place_of_its_own: Path) -> None:
+    # An environment that counts as made, but has nothing in it that Huey's module could import.
+    programs = a_place_of_its_own / "huey" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(sys.executable)
+    (programs.parent / "installed").write_text("nothing")
+    (figure,) = peers.measure(Entry("huey", ("nothing",), ("sqlite",)), SIZES, [NO_OP])
     assert figure.value is None
     assert figure.detail == "could not be measured: ModuleNotFoundError: No module named 'huey'"
 
