@@ -12,7 +12,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from stepwell import NewStep, Stepwell
+from stepwell import NewStep, Stepwell, loop
+from stepwell.bell import Stop
 from stepwell.dispatch import dispatcher as dispatching
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.store import Transaction, postgres
@@ -149,9 +150,9 @@ def test_a_session_that_the_server_ended_for_idling_counts_as_an_outage(app: Ste
 def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
     app: Stepwell, server: Server, postgres_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatching, "OUTAGE_SECONDS", (0.001, 0.01))
+    monkeypatch.setattr(loop, "OUTAGE_SECONDS", (0.001, 0.01))
     monkeypatch.setattr(dispatching, "IDLE_SECONDS", 0.001)
-    stop = threading.Event()
+    stop = Stop()
     with Stepwell(postgres_url, clock=clock) as worker, in_thread(lambda: app.dispatcher().run(stop)) as errors:
         try:
             behave(worker)

@@ -149,11 +149,16 @@ def test_the_sql_files_are_found_and_understood() -> None:
     assert ("common/run.sql:finish", "Running", "Completed") in _moves()
 
 
+# Two legal transitions in one statement, Pending to Dispatched to Running: the history has both (test_claims.py).
+_BY_WAY_OF_DISPATCHED = [(f"{dialect}/run.sql:claim", "Pending", "Running") for dialect in ("sqlite", "postgres")]
+
+
 def test_no_sql_sets_a_state_that_the_transition_table_forbids() -> None:
     forbidden = [
         f"{where}: {origin} to {target}"
         for where, origin, target in _moves()
         if origin != target
+        and (where, origin, target) not in _BY_WAY_OF_DISPATCHED
         and not is_legal(State(origin), State(target), operator=where.split(":")[0].endswith("operate.sql"))
     ]
     assert forbidden == []

@@ -6,12 +6,11 @@ transaction, while the breaker is on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from stepwell.run.finish import Claim
 from stepwell.run.worker_row import WorkerRow
-from stepwell.store import Database, Row, Transaction
+from stepwell.store import Database, Transaction
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
 MARGIN_SECONDS: Final = 30.0
@@ -33,35 +32,23 @@ class Claimer:
         now = self._database.now()  # not before the transaction: it may have waited for the one that dispatched
         self._turn += 1
         high = limit - limit // 8 - (self._turn % URGENT_TURNS == 0)
-        actor = f"worker:{self._worker.id}"
-        if not self._waits_for_ticks:
-            self._dispatch(tx, limit, high, actor)
+        tx.rows("keep_to_indexes")
+        statement = "pick_dispatched" if self._waits_for_ticks else "pick_for_claim"
+        ids = [row["step_id"] for row in tx.rows(statement, worker=self._worker.id, limit=limit, high=high)]
+        if not ids:
+            return []
         rows = tx.rows(
             "claim",
+            ids=tx.array(ids),
             worker=self._worker.id,
-            actor=actor,
+            actor=f"worker:{self._worker.id}",
             hostname=self._worker.hostname,
-            limit=limit,
-            high=high,
             now=now,
             margin=MARGIN_SECONDS,
         )
-        return [Claim(row["id"], row["lease_token"], self._worker.id, row) for row in _in_order(rows)]
-
-    def _dispatch(self, tx: Transaction, limit: int, high: int, actor: str) -> None:
-        if tx.value("breaker_for_dispatch") != "on":
-            return
-        limit -= int(tx.value("count_dispatched", worker=self._worker.id))
-        if limit <= 0:
-            return
-        ids = [row["step_id"] for row in tx.rows("pick_for_claim", worker=self._worker.id, limit=limit, high=high)]
-        if ids:
-            tx.change("dispatch", ids=tx.array(ids), actor=actor, tick=None, now=self._database.now())
+        claimed = {row["id"]: row for row in rows}
+        return [Claim(id, claimed[id]["lease_token"], self._worker.id, claimed[id]) for id in ids if id in claimed]
 
     def is_there_work(self) -> bool:
         """A look that only reads."""
         return self._database.read(lambda tx: tx.value("is_there_work", worker=self._worker.id)) is not None
-
-
-def _in_order(rows: Iterable[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["priority"] != "high", row["id"]))

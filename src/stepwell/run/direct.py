@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,7 +21,7 @@ class DirectLine:
         self._database = database
         self._finisher = finisher
         self._claim = claim
-        self._cancelled = threading.Event()
+        self._cancelled = False
         self.cut_off = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
@@ -38,10 +37,10 @@ class DirectLine:
         self._finisher.note(self._claim, logs=[{"at": self._database.now(), "level": level, "message": message}])
 
     def cancel_requested(self) -> bool:
-        return self._cancelled.is_set()
+        return self._cancelled
 
     def request_cancel(self) -> None:
-        self._cancelled.set()
+        self._cancelled = True
 
 
 def run_here(

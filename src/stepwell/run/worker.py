@@ -30,6 +30,8 @@ from stepwell.store import Database, Row, Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
+# One claim takes no more: a wide worker runs one batch while the next is on its way (the knee is at 32 to 128 rows).
+BATCH: Final = 128
 POLL_SECONDS: Final = 1.0  # the floor under every wake-up
 # News may be older than the commit that it is about (see `QUIET_SECONDS`): look again soon after it.
 ECHO_SECONDS: Final = (0.006, 0.03)
@@ -160,7 +162,7 @@ class Worker:
     def _exchange(self, now: float) -> None:
         """Write what has ended and claim what comes next, in one transaction."""
         due = self._stops_at is None and bool(self._looks) and min(self._looks) <= now
-        want = self._executor.free() if due else 0
+        want = min(self._executor.free(), BATCH) if due else 0
         if due:
             self._looks = [moment for moment in self._looks if moment > now]
             if want and not self._endings and not self._claimer.is_there_work():

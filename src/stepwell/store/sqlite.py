@@ -48,13 +48,17 @@ def _adapt(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: to_text(v) if isinstance(v, datetime) else v for name, v in parameters.items()}
 
 
-def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> Row:
-    return {
-        column[0]: from_text(value)
-        if isinstance(value, str) and (column[0].endswith(_TIME_COLUMNS) or column[0] == "at")
-        else value
-        for column, value in zip(cursor.description, values, strict=True)
-    }
+def _rows(cursor: sqlite3.Cursor) -> list[Row]:
+    if cursor.description is None:
+        return []
+    names = [column[0] for column in cursor.description]
+    rows = [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+    for name in names:
+        if name.endswith(_TIME_COLUMNS) or name == "at":
+            for row in rows:
+                if isinstance(row[name], str):
+                    row[name] = from_text(row[name])
+    return rows
 
 
 @contextmanager
@@ -86,9 +90,7 @@ class SqliteTransaction(Transaction):
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         with _translated():
-            cursor = self._connection.cursor()
-            cursor.row_factory = _row
-            return cursor.execute(sql, _adapt(parameters)).fetchall()
+            return _rows(self._connection.execute(sql, _adapt(parameters)))
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
         with _translated():

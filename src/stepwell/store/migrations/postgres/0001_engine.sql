@@ -50,6 +50,7 @@ CREATE TABLE steps (
     cooldown          double precision NOT NULL DEFAULT 0 CHECK (cooldown >= 0),
     lease_worker      text,
     lease_token       bigint NOT NULL DEFAULT 0,
+    claim_token       bigint  NOT NULL DEFAULT 0, -- set with the lease by a claim that did not wait for a tick
     lease_deadline    timestamptz,
     compute_done_at   timestamptz,
     stage             text, -- where the next attempt begins, once compute is done
@@ -92,7 +93,7 @@ CREATE TABLE step_dependencies (
 CREATE INDEX step_dependencies_by_predecessor ON step_dependencies (depends_on_id);
 
 CREATE TABLE step_transitions (
-    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id         bigint GENERATED ALWAYS AS IDENTITY,
     step_id    bigint NOT NULL,
     from_state text,
     to_state   text NOT NULL,
@@ -100,9 +101,9 @@ CREATE TABLE step_transitions (
     actor      text,
     at         timestamptz NOT NULL,
     attempt    integer NOT NULL,
-    error      text
+    error      text,
+    PRIMARY KEY (step_id, id) -- one index: every change of every step pays for it
 );
-CREATE INDEX step_transitions_by_step ON step_transitions (step_id, id);
 
 -- What running code had to say (`step.log`).
 CREATE TABLE step_logs (
@@ -273,9 +274,14 @@ BEGIN
         SELECT n.id, n."group", n.queue, n.action, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
                n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.followed, n.has_children,
                n.parent_step_id, n.placed, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
-               n.own_code_done_at, l.mover = 'anyone' OR l.mover = 'operator' AND n.actor LIKE 'operator:%' AS legal
+               n.own_code_done_at, l.mover = 'anyone' OR l.mover = 'operator' AND n.actor LIKE 'operator:%' AS legal,
+               t.twice
         FROM new_rows n
-        LEFT JOIN steps_legal_transitions l ON l.from_state = n.changed_from AND l.to_state = n.state
+        -- A claim may make two transitions at once, Pending to Dispatched to Running: `claim_token` tells it.
+        CROSS JOIN LATERAL (SELECT n.changed_from = 'Pending' AND n.state = 'Running'
+                                   AND n.lease_worker IS NOT NULL AND n.claim_token = n.lease_token AS twice) AS t
+        LEFT JOIN steps_legal_transitions l
+            ON l.from_state = CASE WHEN t.twice THEN 'Dispatched' ELSE n.changed_from END AND l.to_state = n.state
         WHERE n.changed_from IS NOT NULL
     ), left_agenda AS (
         DELETE FROM steps_agenda a USING changed c
@@ -284,7 +290,8 @@ BEGIN
         UPDATE steps_agenda a SET stage = CASE c.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
         FROM changed c
         WHERE a.step_id = c.id
-          AND (c.state = 'Dispatched' OR c.state = 'Running' AND c.changed_from = 'Dispatched' AND c.lease_worker IS NOT NULL)
+          AND (c.state = 'Dispatched'
+               OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
     ), joined_agenda AS (
         INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
         SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", queue, action,
@@ -310,7 +317,9 @@ BEGIN
           AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL)
     )
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
-    SELECT id, changed_from,
+    SELECT id, 'Pending', 'Dispatched', NULL, actor, updated_at, attempts - 1, NULL FROM changed WHERE twice
+    UNION ALL
+    SELECT id, CASE WHEN twice THEN 'Dispatched' ELSE changed_from END,
            CASE WHEN legal THEN state ELSE steps_refuse_transition(changed_from, state, actor) END,
            reason, actor, updated_at, attempts,
            CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')

@@ -52,6 +52,7 @@ CREATE TABLE steps (
     cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0),
     lease_worker      text,
     lease_token       integer NOT NULL DEFAULT 0,
+    claim_token       integer NOT NULL DEFAULT 0, -- set with the lease by a claim that did not wait for a tick
     lease_deadline    text,
     compute_done_at   text,
     stage             text, -- where the next attempt begins, once compute is done
@@ -90,7 +91,7 @@ CREATE TABLE step_dependencies (
 CREATE INDEX step_dependencies_by_predecessor ON step_dependencies (depends_on_id);
 
 CREATE TABLE step_transitions (
-    id         integer PRIMARY KEY AUTOINCREMENT,
+    id         integer PRIMARY KEY,
     step_id    integer NOT NULL,
     from_state text,
     to_state   text NOT NULL,
@@ -223,14 +224,18 @@ CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "in
 
 -- Steps whose change may decide something for others: written with the change, read by the next tick.
 CREATE TABLE steps_marks (
-    id      integer PRIMARY KEY AUTOINCREMENT,
+    id      integer PRIMARY KEY,
     "group" text NOT NULL,
     step_id integer NOT NULL
 );
 CREATE INDEX steps_marks_by_group ON steps_marks ("group", id);
 
+-- A claim may make two transitions at once, Pending to Dispatched to Running: `claim_token` tells it.
 CREATE TRIGGER steps_refuse_transition BEFORE UPDATE OF state ON steps
-WHEN OLD.state <> NEW.state AND NOT EXISTS (
+WHEN OLD.state <> NEW.state
+ AND NOT (OLD.state = 'Pending' AND NEW.state = 'Running' AND NEW.lease_worker IS NOT NULL
+          AND NEW.claim_token = NEW.lease_token AND NEW.claim_token > OLD.claim_token)
+ AND NOT EXISTS (
     SELECT 1 FROM steps_legal_transitions l
     WHERE l.from_state = OLD.state AND l.to_state = NEW.state
       AND (l.mover = 'anyone' OR l.mover = 'operator' AND substr(NEW.actor, 1, 9) = 'operator:'))
@@ -309,7 +314,15 @@ BEGIN
     WHERE id = NEW.id;
 END;
 
-CREATE TRIGGER steps_changed AFTER UPDATE OF state ON steps WHEN OLD.state <> NEW.state
+CREATE TRIGGER steps_changed_twice AFTER UPDATE OF state ON steps WHEN OLD.state = 'Pending' AND NEW.state = 'Running'
+BEGIN
+    INSERT INTO step_transitions (step_id, from_state, to_state, actor, at, attempt)
+    VALUES (NEW.id, 'Pending', 'Dispatched', NEW.actor, max(NEW.updated_at, OLD.updated_at), OLD.attempts),
+           (NEW.id, 'Dispatched', 'Running', NEW.actor, max(NEW.updated_at, OLD.updated_at), NEW.attempts);
+END;
+
+CREATE TRIGGER steps_changed AFTER UPDATE OF state ON steps
+WHEN OLD.state <> NEW.state AND NOT (OLD.state = 'Pending' AND NEW.state = 'Running')
 BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
     VALUES (NEW.id, OLD.state, NEW.state, NEW.reason, NEW.actor, max(NEW.updated_at, OLD.updated_at), NEW.attempts,
@@ -331,7 +344,8 @@ BEGIN
 END;
 
 CREATE TRIGGER steps_moved_on_agenda AFTER UPDATE OF state ON steps
-WHEN OLD.state <> NEW.state AND (NEW.state = 'Dispatched' OR OLD.state = 'Dispatched' AND NEW.state = 'Running')
+WHEN OLD.state <> NEW.state
+ AND (NEW.state = 'Dispatched' OR OLD.state IN ('Pending', 'Dispatched') AND NEW.state = 'Running')
 BEGIN
     UPDATE steps_agenda SET stage = CASE NEW.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
     WHERE step_id = NEW.id;

@@ -1,51 +1,62 @@
--- name: claim(worker, actor, hostname, limit, high, now, margin)
--- Dispatched to Running, under a new token. The urgent come first, but not more than `high` of them while others wait.
+-- name: pick_for_claim(worker, limit, high)
+-- What a worker with free slots may take, over all groups: what is dispatched to its lanes, and what is open there while
+-- the breaker is on. The urgent come first, but not more than `high` of them while others wait.
+WITH breaker (value) AS (
+    SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE -- whoever pauses waits for this claim
+), lanes (queue, action, place, rank) AS (
+    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    WHERE l.worker_id = :worker
+), candidates (step_id, rank, queue_place) AS (
+    SELECT found.step_id, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+        ORDER BY a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+    UNION ALL
+    SELECT found.step_id, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.stage = 'open' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+          AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
+               FROM step_readiness r WHERE r.step_id = a.step_id)
+        ORDER BY a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+    WHERE (SELECT value FROM breaker) = 'on'
+), numbered AS (
+    SELECT step_id, rank, queue_place, row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
+    FROM candidates
+)
+SELECT step_id FROM numbered
+ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
+LIMIT :limit;
+
+-- name: pick_dispatched(worker, limit, high)
+-- The same without what is open.
+WITH lanes (queue, action, place, rank) AS (
+    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    WHERE l.worker_id = :worker
+), candidates (step_id, rank, queue_place) AS (
+    SELECT found.step_id, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+        ORDER BY a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+), numbered AS (
+    SELECT step_id, rank, queue_place, row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
+    FROM candidates
+)
+SELECT step_id FROM numbered
+ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
+LIMIT :limit;
+
+-- name: claim(ids, worker, actor, hostname, now, margin)
+-- To Running, under a new token: what was dispatched, and what is open by way of Dispatched in the same breath.
 UPDATE steps SET state = 'Running', reason = NULL, attempts = attempts + 1, lease_worker = :worker,
-    lease_token = lease_token + 1,
+    lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0 THEN CAST(:now AS timestamptz) + (timeout + cooldown + :margin) * interval '1 second' END,
+    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
     hostname = :hostname, started_at = :now, actor = :actor, updated_at = :now, changed_from = state
-WHERE state = 'Dispatched' AND id IN (
-    SELECT a.step_id FROM (
-        SELECT d.step_id, d.rank, l.place AS queue_place,
-               row_number() OVER (PARTITION BY d.rank ORDER BY l.place, d.step_id) AS place
-        FROM worker_lanes l JOIN steps_agenda d ON d.stage = 'dispatched' AND d.queue = l.queue AND d.action = l.action
-        WHERE l.worker_id = :worker) AS waiting
-    JOIN steps_agenda a ON a.step_id = waiting.step_id AND a.stage = 'dispatched'
-    ORDER BY CASE WHEN waiting.rank = 0 AND waiting.place > :high THEN 2 ELSE waiting.rank END,
-             waiting.queue_place, a.step_id
-    LIMIT :limit
-    FOR UPDATE OF a SKIP LOCKED)
+WHERE id = ANY(CAST(:ids AS bigint[])) AND state IN ('Pending', 'Dispatched')
 RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
     "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
     followed, stage, double_checks, checkpoint,
     CASE WHEN stage IS NOT NULL THEN response END AS response;
-
--- name: pick_for_claim(worker, limit, high)
--- What a worker with free slots may take without waiting for a tick: open steps of its lanes, over all groups.
-WITH lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
-    WHERE l.worker_id = :worker
-), candidates AS (
-    SELECT found.step_id, found.rank, lane.place AS queue_place,
-           row_number() OVER (PARTITION BY found.rank ORDER BY lane.place, found.step_id) AS place
-    FROM lanes AS lane
-    CROSS JOIN LATERAL (
-        SELECT o.step_id, o.rank FROM steps_agenda o
-        WHERE o.stage = 'open' AND o.queue = lane.queue AND o.action = lane.action AND o.rank = lane.rank
-          AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
-               FROM step_readiness r WHERE r.step_id = o.step_id)
-        ORDER BY o.step_id LIMIT :limit
-        FOR UPDATE SKIP LOCKED
-    ) AS found
-)
-SELECT step_id FROM candidates
-ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
-LIMIT :limit;
-
--- name: count_dispatched(worker)
-SELECT count(*) AS waiting
-FROM worker_lanes l JOIN steps_agenda d ON d.stage = 'dispatched' AND d.queue = l.queue AND d.action = l.action
-WHERE l.worker_id = :worker;
 
 -- name: finish_many(said, actor, now)
 -- `finish`, for a batch.
