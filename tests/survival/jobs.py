@@ -157,6 +157,7 @@ _DEEDS: dict[str, Any] = {
     "interrupt": lambda seconds, go: _raise(KeyboardInterrupt()),
     "unprintable": lambda seconds, go: _raise(Unprintable()),
     "strange": _give_something_strange,
+    "nap": lambda seconds, go: time.sleep(seconds),
     "wait": _wait,
     "wait politely": _wait_politely,
     "not completed": lambda seconds, go: NOT_COMPLETED,

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,11 +111,21 @@ def _ended(number: int, ending: Ending) -> bytes:
 def _settle_in(max_memory: int) -> None:
     os.setsid()  # a group of its own: Ctrl-C is for the worker, and ending this process ends what it started
     _leave_signals_to_the_worker()
-    if sys.platform == "linux":  # nobody is left behind when the worker is killed
+    _let_the_fork_server_end()
+    if sys.platform == "linux":  # nobody is left behind when the worker is killed, and with it the fork server
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if max_memory:
         resource.setrlimit(resource.RLIMIT_AS, (max_memory, max_memory))
+
+
+def _let_the_fork_server_end() -> None:
+    """It ends when nobody holds this file open any more; each of its children is given a copy."""
+    server = getattr(forkserver, "_forkserver", None)
+    file = getattr(server, "_forkserver_alive_fd", None)
+    if server is not None and file is not None:
+        server._forkserver_alive_fd = None
+        os.close(file)
 
 
 def _leave_signals_to_the_worker() -> None:

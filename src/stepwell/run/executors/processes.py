@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import c_uint64
+from multiprocessing import resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any, Final
 
@@ -193,6 +194,7 @@ class _Slot:
         )
         # The first one starts the fork server, and who stops a service may signal all of its processes: these are
         # for the worker alone. The slot takes the block away.
+        resource_tracker.ensure_running()  # or it would be started in between, and unblock them
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_WORKER)
         try:
             self.process.start()
