@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stepwell import Job, Stepwell
+from stepwell import Job, NewStep, Stepwell
+from stepwell.enqueue.parcel import wrap
+from stepwell.run.ending import Ending
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import below, names, settle
-from tests.conformance.support import PROCESS_SECONDS, other_app
+from tests.conformance.support import PROCESS_SECONDS, Engine, other_app
 
 WHERE = ("in compute", "in complete")
 
@@ -75,3 +77,24 @@ def test_a_run_that_dies_leaves_no_half_of_its_children_and_repeats_nothing_that
         assert diary.read_text().splitlines() == again
         assert app.check_invariants() == []
         assert app.sweep() == []
+
+
+def test_a_run_that_was_thought_dead_adds_no_children_to_the_run_that_came_after_it(engine: Engine) -> None:
+    engine.plant("step")
+    with engine.worker() as runner:
+        finisher = runner._finisher
+        (old,) = engine.claim(runner, "step")
+        finisher.hand_back(old)
+        (new,) = engine.claim(runner, "step")
+        children = [wrap(NewStep(action="behave", parent=old.step_id))]
+        before = engine.snapshot()
+        assert finisher.write(old, Ending(verb="finish", response="1", children=children)) is None
+        assert not finisher.record(old, "complete", "1", children)
+        assert engine.snapshot() == before
+        assert finisher.write(new, Ending(verb="finish", response="2", children=children)) == "Running"
+    engine.settle()
+    assert (engine["step"].state, engine["step"].response, len(below(engine.app, engine["step"]))) == (
+        "Completed",
+        2,
+        1,
+    )
