@@ -10,7 +10,7 @@ import pytest
 
 from stepwell import Reschedule, Skip, Stepwell
 from stepwell.events import GroupStalled, StepRescued
-from stepwell.operate.reaper import MOURNING_SECONDS, STALLED_SECONDS, UNTAKEN_SECONDS
+from stepwell.operate.reaper import MOURNING_SECONDS, PATIENCE_SECONDS, STALLED_SECONDS, UNTAKEN_SECONDS
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support import Engine, raised
@@ -157,6 +157,43 @@ def test_two_reapers_rescue_a_step_once(engine: Engine) -> None:
         first, second = engine.app.reaper(), engine.app.reaper()
         assert len(first.round().rescued) + len(second.round().rescued) == 1
     assert engine["step"].rescues == 1
+
+
+def test_a_worker_that_is_heard_of_at_the_last_moment_keeps_its_step(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.plant("step", group=GROUP)
+    with engine.worker() as runner:
+        engine.claim(runner, "step")
+        _die(engine)
+        reaper = engine.app.reaper()
+        end = reaper._end_dead_lease
+
+        def after_a_heartbeat(*arguments: Any) -> None:
+            runner.worker.heartbeat()
+            end(*arguments)
+
+        monkeypatch.setattr(reaper, "_end_dead_lease", after_a_heartbeat)
+        assert reaper.round().rescued == []
+        assert engine.state("step") == "Running"
+
+
+def test_a_reaper_that_was_away_gives_the_workers_time_to_be_heard_of(engine: Engine) -> None:
+    """The machine slept: every worker looks dead, and is not."""
+    engine.plant("living, dead", group=GROUP)
+    reaper = engine.app.reaper()
+    with engine.worker(slots=1) as living, engine.worker(slots=1) as dead:
+        engine.tick()
+        (first,), (second,) = living.claim(1), dead.claim(1)
+        reaper._watch(())
+        engine.clock.advance(1000)
+        reaper._watch(())
+        assert (engine.state("living"), engine.state("dead")) == ("Running", "Running")
+        living.worker.heartbeat()
+        engine.clock.advance(PATIENCE_SECONDS)
+        reaper._watch(())
+        states = {claim.worker: str(engine.app.step(claim.step_id).state) for claim in (first, second)}
+        assert states == {living.worker.id: "Running", dead.worker.id: "Pending"}
 
 
 # What nobody took, and what nobody released -----------------------------------------------------------------------

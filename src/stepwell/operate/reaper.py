@@ -17,6 +17,7 @@ from stepwell.events import Events, GroupStalled, StepRescued
 from stepwell.loop import run_loop
 from stepwell.model.states import State
 from stepwell.run.finish import RESCUES
+from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Database, News, Row, Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
@@ -28,6 +29,9 @@ UNTAKEN_SECONDS: Final = 300.0
 # The rows of dead workers are kept so long, for people to see.
 MOURNING_SECONDS: Final = 300.0
 STALLED_SECONDS: Final = 60.0
+# After an absence of more than so many rounds, so much time for heartbeats: one is due every third of a lease.
+AWAY_ROUNDS: Final = 2
+PATIENCE_SECONDS: Final = ALIVE_SECONDS / 2
 
 
 @dataclass(slots=True)
@@ -52,19 +56,28 @@ class Reaper:
         self._round_seconds = round_seconds
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the oldest step that could run, and since when
         self._alarmed: set[str] = set()
+        self._next = 0.0  # when the next look is due, by both clocks
+        self._expected: datetime | None = None
 
     def run(self, stop: Stop) -> None:
         """Rounds until told to stop."""
         run_loop("reaper", self._database, stop, self._watch)
 
     def _watch(self, news: Collection[News]) -> float:
-        now = self._database.clock.monotonic()
-        if now >= self._next:
+        elapsed, now = self._database.clock.monotonic(), self._database.now()
+        if elapsed < self._next:
+            return self._next - elapsed
+        late = 0.0 if self._expected is None else (now - self._expected).total_seconds()
+        if late > AWAY_ROUNDS * self._round_seconds:
+            # The machine slept, the database was out, or this process was stopped: all workers look dead, and most
+            # are not. They are given the time to be heard of.
+            _LOGGER.warning("the reaper was away for %.0f s; it goes on in %.0f s", late, PATIENCE_SECONDS)
+            pause = PATIENCE_SECONDS
+        else:
             self.round()
-            self._next = now + self._round_seconds
-        return self._next - now
-
-    _next = 0.0
+            pause = self._round_seconds
+        self._next, self._expected = elapsed + pause, self._database.now() + timedelta(seconds=pause)
+        return pause
 
     def round(self) -> Reaped:
         """Look once."""
@@ -82,12 +95,15 @@ class Reaper:
         step_id, token, worker = row["id"], row["lease_token"], row["lease_worker"]
         now = self._database.now()
         if State(row["state"]) is not State.RUNNING:
-            if self._database.transact(lambda tx: tx.change("let_go", id=step_id, token=token, now=now)):
+            if self._database.transact(lambda tx: _let_go(tx, step_id, token, self._database.now())):
                 reaped.let_go.append(step_id)
             return
         error = f"its worker {worker} {_fate(row, now)} while it ran"
 
         def work(tx: Transaction) -> str | None:
+            # This transaction may have waited long for its turn, and the worker was heard of meanwhile.
+            if tx.value("is_dead", id=step_id, token=token, now=self._database.now()) is None:
+                return None
             tx.tell(News.DECISIONS)
             rescued: str | None = tx.value(
                 "rescue", id=step_id, token=token, dispatch_after=now, limit=RESCUES, error=error, actor=ACTOR, now=now
@@ -149,6 +165,11 @@ class Reaper:
                     )  # fmt: skip
                     self._events.publish(GroupStalled(group, head, seconds))
         self._alarmed &= self._waiting.keys()
+
+
+def _let_go(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
+    dead = tx.value("is_dead", id=step_id, token=token, now=now) is not None
+    return dead and bool(tx.change("let_go", id=step_id, token=token, now=now))
 
 
 def _fate(row: Row, now: datetime) -> str:

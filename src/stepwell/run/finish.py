@@ -137,9 +137,11 @@ class Finisher:
 
         def work(tx: Transaction) -> bool:
             now = self._database.now()
-            if children and not self._adopt(tx, claim, children, now):
-                return False
             said = {"id": claim.step_id, "token": claim.token}
+            # Said twice when the answer to the first time was lost: the children are there already.
+            new = bool(children) and tx.value("is_recorded", **said) is None
+            if new and not self._adopt(tx, claim, children, now):
+                return False
             return bool(tx.change("record_compute", stage=stage, response=response, now=now, **said))
 
         return self._database.transact(work)

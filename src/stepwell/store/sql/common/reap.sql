@@ -6,6 +6,13 @@ FROM steps_agenda a JOIN steps s ON s.id = a.step_id LEFT JOIN workers w ON w.id
 WHERE a.stage = 'running' AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
+-- name: is_dead(id, token, now)
+-- The same of one lease, asked again in the transaction that ends it.
+SELECT s.id
+FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
+WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
+  AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
+
 -- name: untaken(now, before)
 -- Dispatched, and no live worker serves it; or one does and has not come to it for long.
 SELECT s.id, s.action

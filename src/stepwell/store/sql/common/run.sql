@@ -128,6 +128,11 @@ RETURNING id;
 -- name: holds_lease(id, token)
 SELECT id FROM steps WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL;
 
+-- name: is_recorded(id, token)
+-- Whether the run under this token has recorded its compute.
+SELECT id FROM steps
+WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL AND stage IS NOT NULL;
+
 -- name: record_compute(id, token, stage, response, now)!
 -- Compute is done and never runs again: the next attempt, should there be one, begins at the stage after it.
 UPDATE steps SET compute_done_at = coalesce(compute_done_at, :now), stage = :stage, response = :response,
