@@ -1,0 +1,160 @@
+"""A PostgreSQL server of the test's own that can be crashed, and a proxy that loses the answer to a commit."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qs, quote, urlsplit
+
+from tests.postgres_server import SETTINGS, _program_directories, _server_user, _within_reach
+
+PORT_FILE = ".s.PGSQL.5432"
+
+
+class OwnServer:
+    """Started when it is entered; `crash` ends it as a power cut would, `start` lets it recover."""
+
+    def __enter__(self) -> Self:
+        # Not a folder of pytest: PostgreSQL does not run as root, and others cannot enter those.
+        self._folder = Path(tempfile.mkdtemp(prefix="stepwell-own-"))
+        self._user = _server_user()
+        if self._user is not None:
+            os.chown(self._folder, self._user.pw_uid, self._user.pw_gid)
+        self._programs = _within_reach(_program_directories()[0], self._folder)
+        self._data = self._folder / "data"
+        try:
+            self._run(
+                "initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"
+            )
+            with open(self._data / "postgresql.conf", "a") as file:
+                file.write(SETTINGS.format(directory=self._folder))
+            self.start()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        self.url = f"postgresql://postgres@/postgres?host={quote(str(self._folder), safe='')}&port=5432"
+        return self
+
+    def start(self) -> None:
+        self._run("pg_ctl", "-D", self._data, "-l", self._folder / "log", "-w", "start")
+
+    def crash(self) -> None:
+        self._run("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(subprocess.CalledProcessError):  # it may have been crashed
+            self.crash()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str | Path) -> None:
+        user = self._user
+        subprocess.run(
+            [self._programs / program, *arguments],
+            check=True,
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user=user and user.pw_uid,
+            group=user and user.pw_gid,
+            extra_groups=None if user is None else [],
+        )
+
+
+class LossyProxy:
+    """Stands between a program and PostgreSQL, and cuts a session at a commit.
+
+    `lose` chooses the next commit of a transaction that said a certain thing; `chance` cuts commits at random. Cut
+    `before`, the commit never arrives; cut `after`, it is done and nobody learns of it.
+    """
+
+    def __init__(self, url: str) -> None:
+        query = parse_qs(urlsplit(url).query)
+        self._server = str(Path(query["host"][0]) / PORT_FILE)
+        self._folder = tempfile.mkdtemp(prefix="stepwell-proxy-")
+        self.url = url.replace(quote(query["host"][0], safe=""), quote(self._folder, safe=""))
+        assert self.url != url
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(Path(self._folder) / PORT_FILE))
+        self._listener.listen()
+        self._lock = threading.Lock()
+        self._words: tuple[bytes, str] | None = None
+        self._chance: tuple[random.Random, float] | None = None
+        self._stops = False
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def lose(self, words: bytes, when: str) -> None:
+        """The next commit of a transaction with these words in it; `when` is before or after."""
+        with self._lock:
+            self._words = (words, when)
+
+    def lose_at_random(self, chance: random.Random, share: float) -> None:
+        with self._lock:
+            self._chance = (chance, share) if share else None
+
+    @property
+    def has_cut(self) -> bool:
+        return self._words is None
+
+    def close(self) -> None:
+        self._stops = True
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        server = socket.socket(socket.AF_UNIX)
+        said = b""
+        with client, server, suppress(OSError):
+            server.connect(self._server)
+            while True:
+                for file in select.select([client, server], [], [])[0]:
+                    heard = file.recv(1 << 16)
+                    if not heard:
+                        return
+                    if file is server:
+                        client.sendall(heard)
+                        continue
+                    said += heard
+                    if b"COMMIT\0" in heard:
+                        fate = self._fate(said)
+                        said = b""
+                        if fate == "after":
+                            server.sendall(heard)
+                            while b"COMMIT\0" not in server.recv(1 << 16):
+                                pass
+                        if fate:
+                            return
+                    server.sendall(heard)
+
+    def _fate(self, said: bytes) -> str | None:
+        with self._lock:
+            if self._words is not None and self._words[0] in said:
+                (_, when), self._words = self._words, None
+                self.cuts += 1
+                return when
+            if self._chance is not None and self._chance[0].random() < self._chance[1]:
+                self.cuts += 1
+                return self._chance[0].choice(["before", "after"])
+        return None
