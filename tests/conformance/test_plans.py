@@ -30,10 +30,12 @@ FILES = ("phases.sql", "tick.sql", "run.sql", "enqueue.sql")
 ABOUT_WORKERS = {"register_worker", "heartbeat", "forget_worker"}  # they have text for an id, and are not large
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 
-ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"]}
+ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
+    "full_queues": [], "full_actions": ["x"],
+}  # fmt: skip
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
-    "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare",
+    "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most",
 }  # fmt: skip
 TIMES = {"now", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}

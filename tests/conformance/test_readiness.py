@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwell import ActionRefused, InvalidStep, NewStep, Permanent, Reschedule, Retry, Skip, StepRef, Stepwell, Stop
+from stepwell.dispatch.tick import URGENT_TURNS
 from stepwell.run.finish import Claim
 from stepwell.run.inline import InlineRunner
 from stepwell.testing import ManualClock, behave
@@ -205,17 +206,28 @@ def test_with_little_room_the_picks_are_the_first_of_what_is_ready(
         NewStep(action="behave", group="alpha", queue="default", priority=priority) for priority in priorities
     )
     runner = calm_app.inline_runner(queues=["default"], slots=slots)
-    steps = [calm_app.step(ref) for ref in refs]
-    order = [step.id for step in sorted(steps, key=lambda step: (step.priority != "high", step.id))]
-    picked: list[int] = []
-    while len(picked) < min(len(order), 2 * slots):
-        assert not calm_app.explain(order[len(picked)]).obstacles
-        tick(calm_app, batch_limit=limit)
-        now = [i for i in order if calm_app.step(i).state == "Dispatched"]
-        assert now == order[: min(len(order), 2 * slots, len(picked) + limit)]
-        picked = now
-    for left in order[len(picked) :]:
-        assert [obstacle.condition for obstacle in calm_app.explain(left).obstacles] == ["room"]
+    waiting = {
+        rank: [ref.id for ref, p in zip(refs, priorities, strict=True) if p == rank] for rank in ("high", "default")
+    }
+    free = 2 * slots
+    while free and any(waiting.values()):
+        expected = sorted(_in_turn(waiting, free, spare=0)[:1])
+        assert not calm_app.explain(expected[0]).obstacles
+        report = tick(calm_app, batch_limit=limit)
+        assert report.tick is not None
+        expected = sorted(_in_turn(waiting, free, spare=int(report.tick % URGENT_TURNS == 0))[: min(free, limit)])
+        left = [*waiting["high"], *waiting["default"]]
+        assert sorted(i for i in left if calm_app.step(i).state == "Dispatched") == expected
+        waiting = {rank: [i for i in ids if i not in expected] for rank, ids in waiting.items()}
+        free -= len(expected)
+    for left_over in (*waiting["high"], *waiting["default"]):
+        assert [obstacle.condition for obstacle in calm_app.explain(left_over).obstacles] == ["room"]
     for ref in refs:
         calm_app.cancel(ref, who="tester")
     runner.close()
+
+
+def _in_turn(waiting: dict[str, list[int]], free: int, spare: int) -> list[int]:
+    """The urgent first, but an eighth of the room (and now and then one more) is for the others."""
+    urgent = max(0, free - free // 8 - spare)
+    return [*waiting["high"][:urgent], *waiting["default"], *waiting["high"][urgent:]]

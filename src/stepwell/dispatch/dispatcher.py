@@ -16,6 +16,7 @@ from stepwell.enqueue.create import Creator
 from stepwell.loop import run_loop
 from stepwell.model.errors import StepwellError
 from stepwell.operate.sweep import sweep
+from stepwell.share.limits import let_keys_pass
 from stepwell.store import Database, News, Row, Transaction
 
 # An idle dispatcher looks again after this long: the floor under every wake-up.
@@ -103,8 +104,9 @@ class Dispatcher:
                 break
             now = self._database.now()
             adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
+            passed = self._database.transact(let_keys_pass)
             found = self._probe(open_too)
-            if adopted < BATCH:
+            if adopted < BATCH and not passed:
                 break
         return [group for group in found if group is not None and (self._groups is None or group in self._groups)]
 

@@ -52,7 +52,7 @@ def explain(database: Database, step: Step) -> Explanation:
         return [obstacle for condition in _CONDITIONS for obstacle in condition(tx, step, readiness, database.now())]
 
     obstacles = database.read(look)
-    row_facts = [o for o in obstacles if o.condition not in ("breaker", "room", "adoption")]
+    row_facts = [o for o in obstacles if o.condition not in ("breaker", "room", "adoption", "key", "limit")]
     if not obstacles:
         summary = "it is ready: the next tick of its group dispatches it"
     elif not row_facts:
@@ -160,6 +160,30 @@ def _breaker(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator
         )
 
 
+def _key(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
+    if facts["held"]:
+        rows = tx.rows("holders_of_key", key=step.concurrency_key)
+        yield Obstacle(
+            "key",
+            f"of the steps with the key {step.concurrency_key!r} only {step.concurrency_limit} may run at once: "
+            + (", ".join(map(_named, rows)) or "the next tick lets it pass"),
+            tuple(row["id"] for row in rows),
+        )
+
+
+def _limits(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
+    limits = {(row["kind"], row["name"]): row["maximum"] for row in tx.rows("limits")}
+    if not limits:
+        return
+    running = tx.rows("running_of_queues")
+    for kind, name in (("total", ""), ("queue", step.queue), ("action", step.action)):
+        if (kind, name) in limits:
+            count = sum(row["running"] for row in running if kind == "total" or row[kind] == name)
+            if count >= limits[kind, name]:
+                what = "in all" if kind == "total" else f"of the {kind} {name!r}"
+                yield Obstacle("limit", f"{limits[kind, name]} steps {what} may run at once, and {count} do")
+
+
 def _room(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
     room = tx.row("queue_room", queue=step.queue, now=now)
     assert room is not None
@@ -171,7 +195,8 @@ def _room(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Ob
 
 
 _CONDITIONS: tuple[Callable[[Transaction, Step, Row, datetime], Iterator[Obstacle]], ...] = (
-    _not_placed, _not_due, _parent, _order, _dependencies, _hopeless, _retries, _workflow, _workers, _breaker, _room,
+    _not_placed, _not_due, _parent, _order, _dependencies, _hopeless, _retries, _workflow, _workers, _breaker, _key,
+    _limits, _room,
 )  # fmt: skip
 
 

@@ -52,6 +52,8 @@ _SOMETIMES: Final[dict[str, tuple[Any, Column]]] = {
     "timeout": (0.0, lambda placement: float(placement.draft.timeout)),
     "cooldown": (0.0, lambda placement: float(placement.draft.cooldown)),
     "idempotency_key": (None, attrgetter("draft.key")),
+    "concurrency_key": (None, attrgetter("draft.concurrency_key")),
+    "concurrency_limit": (1, attrgetter("draft.concurrency_limit")),
 }
 
 
@@ -198,6 +200,8 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], now: dateti
     if alone:
         tx.change("enrol_on_agenda", **created, now=now)
         tx.tell(News.WORK)
+        if any(placement.draft.concurrency_key is not None for placement in placements):
+            tx.tell(News.DECISIONS)
     if alone < len(placements):
         tx.tell(News.DECISIONS)
         tx.change("enrol_in_blocks", **created)

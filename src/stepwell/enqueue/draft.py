@@ -50,6 +50,8 @@ class NewStep:
     dispatch_after: datetime | None = None
     relatable: tuple[str, str | int] | None = None
     key: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
 
 
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
@@ -83,7 +85,7 @@ def encode_arguments(draft: NewStep) -> str:
 
 
 def _problems(draft: NewStep) -> Iterator[str]:
-    for name in ("action", "label", "queue", "group", "key"):
+    for name in ("action", "label", "queue", "group", "key", "concurrency_key"):
         text = getattr(draft, name)
         if text is None and name != "action":
             continue
@@ -97,6 +99,8 @@ def _problems(draft: NewStep) -> Iterator[str]:
         yield f"trigger_rule is {draft.trigger_rule!r}, not 'all_concluded', 'all_ended' or 'any_concluded'"
     if draft.index is not None and not (_is_int(draft.index) and 0 <= draft.index <= _MAX_INT):
         yield f"index is {draft.index!r}, not a whole number of at least 1"
+    if not (_is_int(draft.concurrency_limit) and 1 <= draft.concurrency_limit <= _MAX_INT):
+        yield f"concurrency_limit is {draft.concurrency_limit!r}, not a whole number of at least 1"
     if not (_is_int(draft.max_retries) and 0 <= draft.max_retries <= _MAX_INT):
         yield f"max_retries is {draft.max_retries!r}, not a whole number of at least 0"
     for name in ("timeout", "cooldown"):

@@ -73,6 +73,8 @@ class Step:
     error_stack_trace: str | None
     response: Any
     idempotency_key: str | None
+    concurrency_key: str | None
+    concurrency_limit: int
     created_at: datetime
     updated_at: datetime
 

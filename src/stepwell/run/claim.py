@@ -6,35 +6,48 @@ transaction, while the breaker is on.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from stepwell.run.finish import Claim
 from stepwell.run.worker_row import WorkerRow
-from stepwell.store import Database, Transaction
+from stepwell.share.limits import room_for_claim
+from stepwell.share.strategies import Priority, SortByDateCreated, Strategy, safely
+from stepwell.store import Database, Row, Transaction
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
 MARGIN_SECONDS: Final = 30.0
 # Urgent steps come first in so many claims out of one more: constant urgent work does not starve the rest.
 URGENT_TURNS: Final = 8
+ALL_CANDIDATES: Final = 1_000_000  # no bound of its own: each lane gives no more than the limit
 
 
 class Claimer:
     """Claims for one worker."""
 
-    def __init__(self, database: Database, worker: WorkerRow, *, waits_for_ticks: bool = False) -> None:
+    def __init__(
+        self,
+        database: Database,
+        worker: WorkerRow,
+        strategy: Strategy | None = None,
+        weights: Mapping[str, Priority] = MappingProxyType({}),
+        *,
+        waits_for_ticks: bool = False,
+    ) -> None:
         self._database = database
         self._worker = worker
-        self._waits_for_ticks = waits_for_ticks
+        self._strategy = strategy or SortByDateCreated()
+        self._weights = weights
+        self._statement = "pick_dispatched" if waits_for_ticks else "pick_for_claim"
         self._turn = 0
 
-    def claim(self, tx: Transaction, limit: int) -> list[Claim]:
-        """As many as `limit`, in the order in which they are to begin."""
+    def claim(self, tx: Transaction, limit: int, held: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
+        """As many as `limit`, in the order in which they are to begin; `held` is what runs here already, by action."""
         now = self._database.now()  # not before the transaction: it may have waited for the one that dispatched
         self._turn += 1
-        high = limit - limit // 8 - (self._turn % URGENT_TURNS == 0)
-        tx.rows("keep_to_indexes")
-        statement = "pick_dispatched" if self._waits_for_ticks else "pick_for_claim"
-        ids = [row["step_id"] for row in tx.rows(statement, worker=self._worker.id, limit=limit, high=high)]
+        ids = self._pick(tx, limit, held)
         if not ids:
             return []
         rows = tx.rows(
@@ -48,6 +61,40 @@ class Claimer:
         )
         claimed = {row["id"]: row for row in rows}
         return [Claim(id, claimed[id]["lease_token"], self._worker.id, claimed[id]) for id in ids if id in claimed]
+
+    def _pick(self, tx: Transaction, limit: int, held: Mapping[str, int]) -> list[int]:
+        settings = tx.row("keep_to_indexes")
+        room = room_for_claim(tx) if settings is not None and settings["limited"] else None
+        divides = not isinstance(self._strategy, SortByDateCreated)
+        rows = tx.rows(
+            self._statement,
+            worker=self._worker.id,
+            limit=limit,
+            most=limit if room is None and not divides else ALL_CANDIDATES,
+            high=limit - limit // 8 - (self._turn % URGENT_TURNS == 0),
+            full_queues=tx.array([] if room is None else room.full_queues()),
+            full_actions=tx.array([] if room is None else room.full_actions()),
+        )
+        if divides:
+            rows = self._share_out(rows, limit, held)
+        if room is not None:
+            rows = [row for row in rows if room.take(row["queue"], row["action"])]
+        return [row["step_id"] for row in rows[:limit]]
+
+    def _share_out(self, rows: list[Row], limit: int, held: Mapping[str, int]) -> list[Row]:
+        """The rows that the strategy grants, then (should a limit turn one of them away) the rest by age."""
+        grants = safely(self._strategy, limit, Counter(row["action"] for row in rows), self._weights, held)
+        if grants is None:
+            return rows
+        left = dict(grants)
+        granted, others = [], []
+        for row in rows:
+            if left.get(row["action"], 0) > 0:
+                left[row["action"]] -= 1
+                granted.append(row)
+            else:
+                others.append(row)
+        return granted + others
 
     def is_there_work(self) -> bool:
         """A look that only reads."""

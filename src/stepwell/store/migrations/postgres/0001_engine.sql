@@ -69,6 +69,8 @@ CREATE TABLE steps (
     error_stack_trace text,
     response          json,
     idempotency_key   text,
+    concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
+    concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (
@@ -200,16 +202,33 @@ CREATE TABLE steps_agenda (
     queue    text NOT NULL,
     action   text NOT NULL,
     rank     smallint NOT NULL, -- 0: high priority, 1: the rest
-    due_at   timestamptz
+    due_at   timestamptz,
+    concurrency_key text,
+    held     boolean NOT NULL DEFAULT false -- its key is taken: not to be picked before a tick has let it pass
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open';
-CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'open';
+CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
+CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
 CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE stage = 'delayed';
+CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, stage, held, rank, step_id) WHERE concurrency_key IS NOT NULL;
 CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE stage = 'unchecked';
 CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE stage = 'exhausted';
 CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE stage = 'new';
 CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'dispatched';
 CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE stage = 'running';
+
+-- Keys for which a place may have become free, or for which a step has begun to wait: read by the next tick.
+CREATE TABLE steps_key_marks (
+    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    concurrency_key text NOT NULL
+);
+
+-- How many steps may run at once: of a queue, of an action, or ('total', '') in all.
+CREATE TABLE steps_limits (
+    kind    text NOT NULL CHECK (kind IN ('total', 'queue', 'action')),
+    name    text NOT NULL,
+    maximum integer NOT NULL CHECK (maximum >= 0),
+    PRIMARY KEY (kind, name)
+);
 
 -- The members of shared blocks that have not concluded, or whose lease still stands.
 CREATE TABLE steps_unconcluded (
@@ -230,6 +249,19 @@ CREATE TABLE steps_marks (
     step_id bigint NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX steps_marks_by_group ON steps_marks ("group", id);
+
+CREATE FUNCTION steps_mark_key() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO steps_key_marks (concurrency_key) VALUES (coalesce(NEW.concurrency_key, OLD.concurrency_key));
+    RETURN NULL;
+END $$;
+CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda FOR EACH ROW
+    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.stage = 'open') EXECUTE FUNCTION steps_mark_key();
+CREATE TRIGGER steps_key_changed AFTER UPDATE OF stage ON steps_agenda FOR EACH ROW
+    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.stage <> OLD.stage AND NEW.stage NOT IN ('dispatched', 'running'))
+    EXECUTE FUNCTION steps_mark_key();
+CREATE TRIGGER steps_key_left AFTER DELETE ON steps_agenda FOR EACH ROW
+    WHEN (OLD.concurrency_key IS NOT NULL) EXECUTE FUNCTION steps_mark_key();
 
 CREATE FUNCTION steps_refuse_transition(origin text, target text, actor text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -273,7 +305,7 @@ BEGIN
     WITH changed AS MATERIALIZED (
         SELECT n.id, n."group", n.queue, n.action, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
                n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.followed, n.has_children,
-               n.parent_step_id, n.placed, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
+               n.parent_step_id, n.placed, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
                n.own_code_done_at, l.mover = 'anyone' OR l.mover = 'operator' AND n.actor LIKE 'operator:%' AS legal,
                t.twice
         FROM new_rows n
@@ -293,11 +325,11 @@ BEGIN
           AND (c.state = 'Dispatched'
                OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
     ), joined_agenda AS (
-        INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+        INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
         SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", queue, action,
-               CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
+               CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
         FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
-        ON CONFLICT (step_id) DO UPDATE SET stage = excluded.stage, due_at = excluded.due_at
+        ON CONFLICT (step_id) DO UPDATE SET stage = excluded.stage, due_at = excluded.due_at, held = excluded.held
     ), concluded AS (
         DELETE FROM steps_unconcluded u USING changed c
         WHERE u.step_id = c.id AND c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL

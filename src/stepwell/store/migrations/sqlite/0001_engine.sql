@@ -71,6 +71,8 @@ CREATE TABLE steps (
     error_stack_trace text,
     response          text,
     idempotency_key   text,
+    concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
+    concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
     updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now'))
 );
@@ -199,16 +201,33 @@ CREATE TABLE steps_agenda (
     queue    text NOT NULL,
     action   text NOT NULL,
     rank     integer NOT NULL, -- 0: high priority, 1: the rest
-    due_at   text
+    due_at   text,
+    concurrency_key text,
+    held     integer NOT NULL DEFAULT 0 -- its key is taken: not to be picked before a tick has let it pass
 );
-CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open';
-CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'open';
+CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
+CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
 CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE stage = 'delayed';
+CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, stage, held, rank, step_id) WHERE concurrency_key IS NOT NULL;
 CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE stage = 'unchecked';
 CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE stage = 'exhausted';
 CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE stage = 'new';
 CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'dispatched';
 CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE stage = 'running';
+
+-- Keys for which a place may have become free, or for which a step has begun to wait: read by the next tick.
+CREATE TABLE steps_key_marks (
+    id              integer PRIMARY KEY,
+    concurrency_key text NOT NULL
+);
+
+-- How many steps may run at once: of a queue, of an action, or ('total', '') in all.
+CREATE TABLE steps_limits (
+    kind    text NOT NULL CHECK (kind IN ('total', 'queue', 'action')),
+    name    text NOT NULL,
+    maximum integer NOT NULL CHECK (maximum >= 0),
+    PRIMARY KEY (kind, name)
+);
 
 -- The members of shared blocks that have not concluded, or whose lease still stands.
 CREATE TABLE steps_unconcluded (
@@ -229,6 +248,20 @@ CREATE TABLE steps_marks (
     step_id integer NOT NULL
 );
 CREATE INDEX steps_marks_by_group ON steps_marks ("group", id);
+
+CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda WHEN NEW.concurrency_key IS NOT NULL AND NEW.stage = 'open'
+BEGIN
+    INSERT INTO steps_key_marks (concurrency_key) VALUES (NEW.concurrency_key);
+END;
+CREATE TRIGGER steps_key_changed AFTER UPDATE OF stage ON steps_agenda
+WHEN NEW.concurrency_key IS NOT NULL AND NEW.stage <> OLD.stage AND NEW.stage NOT IN ('dispatched', 'running')
+BEGIN
+    INSERT INTO steps_key_marks (concurrency_key) VALUES (NEW.concurrency_key);
+END;
+CREATE TRIGGER steps_key_left AFTER DELETE ON steps_agenda WHEN OLD.concurrency_key IS NOT NULL
+BEGIN
+    INSERT INTO steps_key_marks (concurrency_key) VALUES (OLD.concurrency_key);
+END;
 
 -- A claim may make two transitions at once, Pending to Dispatched to Running: `claim_token` tells it.
 CREATE TRIGGER steps_refuse_transition BEFORE UPDATE OF state ON steps
@@ -354,9 +387,11 @@ END;
 CREATE TRIGGER steps_joined_agenda AFTER UPDATE OF state ON steps
 WHEN OLD.state <> 'Pending' AND NEW.state = 'Pending'
 BEGIN
-    INSERT OR REPLACE INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+    DELETE FROM steps_agenda WHERE step_id = NEW.id;
+    INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
     VALUES (NEW.id, CASE WHEN NEW.placed THEN 'unchecked' ELSE 'new' END, NEW."group", NEW.queue, NEW.action,
-            CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, NEW.dispatch_after);
+            CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, NEW.dispatch_after, NEW.concurrency_key,
+            NEW.concurrency_key IS NOT NULL);
 END;
 
 CREATE TRIGGER steps_decided AFTER UPDATE OF state, lease_worker, own_code_done_at ON steps

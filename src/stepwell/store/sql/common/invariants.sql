@@ -16,7 +16,7 @@ WHERE CASE WHEN place = 1 THEN from_state IS NOT NULL ELSE from_state IS NULL OR
 -- name: invariant_1_history_ends_in_the_state()
 SELECT s.id, 'it is ' || s.state || ' and its history ends in ' || coalesce(t.to_state, 'nothing') AS finding
 FROM steps s
-LEFT JOIN step_transitions t ON t.id = (SELECT max(x.id) FROM step_transitions x WHERE x.step_id = s.id)
+LEFT JOIN step_transitions t ON t.step_id = s.id AND t.id = (SELECT max(x.id) FROM step_transitions x WHERE x.step_id = s.id)
 WHERE t.to_state IS NULL OR t.to_state <> s.state;
 
 -- name: invariant_2_lease_only_while_claimed()

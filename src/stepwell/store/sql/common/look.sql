@@ -42,7 +42,7 @@ SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM work
 WHERE alive_until > :now ORDER BY hostname, pid;
 
 -- name: readiness(id)
-SELECT r.*, a.stage FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
+SELECT r.*, a.stage, coalesce(a.held, false) AS held FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
 
 -- name: lane_is_served(queue, action, now)
 SELECT count(DISTINCT l.worker_id) AS workers FROM worker_lanes l JOIN workers w ON w.id = l.worker_id

@@ -49,7 +49,7 @@ WITH held (worker_id, leases) AS (
 )
 SELECT head."group", min(head.step_id) AS step_id
 FROM (SELECT d."group", (SELECT a.step_id FROM steps_agenda a
-                         WHERE a.stage = 'open' AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
+                         WHERE a.stage = 'open' AND NOT a.held AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
                          ORDER BY a.rank, a.step_id LIMIT 1) AS step_id
       FROM steps_dispatcher d CROSS JOIN lanes l) AS head
 WHERE head.step_id IS NOT NULL

@@ -19,7 +19,7 @@ WHERE l.worker_id = :worker
   AND ((SELECT a.step_id FROM steps_agenda a
         WHERE a.stage = 'dispatched' AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL
        OR (SELECT a.step_id FROM steps_agenda a
-           WHERE a.stage = 'open' AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL)
+           WHERE a.stage = 'open' AND NOT a.held AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL)
 LIMIT 1;
 
 -- name: is_registered(worker)

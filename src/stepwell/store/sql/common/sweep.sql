@@ -73,9 +73,10 @@ DELETE FROM steps_unconcluded WHERE step_id = :id AND step_id IN (
 DELETE FROM steps_agenda WHERE step_id = :id;
 
 -- name: mend_agenda_entry(id)!
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
 SELECT id, CASE state WHEN 'Pending' THEN 'unchecked' WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END,
-       "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
+       "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key,
+       concurrency_key IS NOT NULL AND state = 'Pending'
 FROM steps WHERE id = :id AND (state IN ('Pending', 'Dispatched') OR lease_worker IS NOT NULL)
 ON CONFLICT (step_id) DO UPDATE SET stage = excluded.stage;
 

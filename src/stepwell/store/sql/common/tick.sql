@@ -20,13 +20,14 @@ WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NO
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a
        WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
-   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND NOT a.held AND a."group" = d."group" LIMIT 1) IS NOT NULL
       AND EXISTS (SELECT 1 FROM lanes l
                   WHERE (SELECT a.step_id FROM steps_agenda a
-                         WHERE a.stage = 'open' AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
+                         WHERE a.stage = 'open' AND NOT a.held AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
                          LIMIT 1) IS NOT NULL)
 UNION ALL
-SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new');
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new')
+                  OR EXISTS (SELECT 1 FROM steps_key_marks);
 
 -- name: groups_with_decisions(now)
 -- The same without the steps that only wait for a free slot: workers look for those themselves.
@@ -37,7 +38,8 @@ WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NO
    OR (SELECT a.step_id FROM steps_agenda a
        WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
 UNION ALL
-SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new');
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new')
+                  OR EXISTS (SELECT 1 FROM steps_key_marks);
 
 -- name: next_due()
 -- When the first delayed step is due.

@@ -1,9 +1,10 @@
 -- name: keep_to_indexes()
 -- Until the end of the transaction. The statistics of tables that fill and empty all day are always wrong, and there
--- is one good plan for each statement, whatever its parameters.
+-- is one good plan for each statement, whatever its parameters. Says whether there are limits.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
        set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
-       set_config('plan_cache_mode', 'force_generic_plan', true);
+       set_config('plan_cache_mode', 'force_generic_plan', true),
+       EXISTS (SELECT 1 FROM steps_limits) AS limited;
 
 -- name: fence(group, owner, token, idle_ms)
 -- Holds the lock's row to the end of the transaction: a takeover waits for it, and after a takeover this finds nothing.
@@ -57,11 +58,11 @@ WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'Running' AND own_code_done_a
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
 
 -- name: open_gates(ids, now)!
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
-SELECT s.id, s.stage, s."group", s.queue, s.action, s.rank, s.dispatch_after
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+SELECT s.id, s.stage, s."group", s.queue, s.action, s.rank, s.dispatch_after, s.concurrency_key, s.concurrency_key IS NOT NULL
 FROM unnest(CAST(:ids AS bigint[])) AS candidate (id)
 CROSS JOIN LATERAL (
-    SELECT s.id, s."group", s.queue, s.action, s.dispatch_after, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END AS rank,
+    SELECT s.id, s."group", s.queue, s.action, s.dispatch_after, s.concurrency_key, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END AS rank,
            CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END AS stage
     FROM steps s JOIN step_readiness r ON r.step_id = s.id
     WHERE s.id = candidate.id AND s.state = 'Pending'
@@ -77,7 +78,7 @@ SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE;
 -- name: lock_queues(group)
 -- One dispatch at a time into a queue, so that the bound on Dispatched is exact over all groups.
 SELECT name FROM steps_queues q
-WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND a."group" = :group AND a.queue = q.name
+WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND NOT a.held AND a."group" = :group AND a.queue = q.name
        ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
 ORDER BY name FOR UPDATE;
 
@@ -98,7 +99,7 @@ WITH room (queue, free) AS (
     FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     CROSS JOIN LATERAL (
         SELECT o.step_id, o.rank, o.queue FROM steps_agenda o
-        WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
+        WHERE o.stage = 'open' AND NOT o.held AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
         ORDER BY o.step_id LIMIT least(:limit, lane.free)
@@ -116,7 +117,7 @@ SELECT step_id FROM ordered WHERE place <= free ORDER BY turn, step_id LIMIT :li
 UPDATE steps SET state = 'Dispatched', reason = NULL, actor = :actor, tick_id = :tick, is_throttled = false,
     updated_at = :now, changed_from = state
 WHERE id IN (SELECT a.step_id FROM steps_agenda a
-             WHERE a.step_id = ANY(CAST(:ids AS bigint[])) AND a.stage = 'open'
+             WHERE a.step_id = ANY(CAST(:ids AS bigint[])) AND a.stage = 'open' AND NOT a.held
              FOR UPDATE)
   AND state = 'Pending';
 

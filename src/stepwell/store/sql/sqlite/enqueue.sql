@@ -40,10 +40,11 @@ ON CONFLICT DO NOTHING;
 
 -- name: enrol_on_agenda(first, last, now)!
 -- Steps that wait for nobody go straight on the agenda.
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
 SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
                 WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
-       "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after
+       "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key,
+       concurrency_key IS NOT NULL
 FROM steps
 WHERE id BETWEEN :first AND :last AND state = 'Pending' AND placed
   AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0

@@ -1,6 +1,6 @@
 -- name: keep_to_indexes()
--- What PostgreSQL's planner needs to be told.
-SELECT 1 AS kept;
+-- What PostgreSQL's planner needs to be told. Says whether there are limits.
+SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
 
 -- name: fence(group, owner, token)
 -- Nobody else can write before this transaction ends, so reading is enough.
@@ -45,10 +45,11 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Running' AND own_co
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
 
 -- name: open_gates(ids, now)!
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at)
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
 SELECT s.id,
        CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END,
-       s."group", s.queue, s.action, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END, s.dispatch_after
+       s."group", s.queue, s.action, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END, s.dispatch_after,
+       s.concurrency_key, s.concurrency_key IS NOT NULL
 FROM json_each(:ids) AS candidate CROSS JOIN steps s CROSS JOIN step_readiness r
 WHERE s.id = candidate.value AND s.state = 'Pending'
   AND r.step_id = s.id AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
@@ -78,7 +79,7 @@ WITH room (queue, free) AS (
     FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     JOIN steps_agenda a ON a.step_id IN (
         SELECT o.step_id FROM steps_agenda o
-        WHERE o.stage = 'open' AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
+        WHERE o.stage = 'open' AND NOT o.held AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
         ORDER BY o.step_id LIMIT :limit)
@@ -95,5 +96,5 @@ SELECT step_id FROM ordered WHERE place <= free ORDER BY turn, step_id LIMIT :li
 UPDATE steps SET state = 'Dispatched', reason = NULL, actor = :actor, tick_id = :tick, is_throttled = false,
     updated_at = :now, changed_from = state
 WHERE id IN (SELECT a.step_id FROM steps_agenda a
-             WHERE a.step_id IN (SELECT value FROM json_each(:ids)) AND a.stage = 'open')
+             WHERE a.step_id IN (SELECT value FROM json_each(:ids)) AND a.stage = 'open' AND NOT a.held)
   AND state = 'Pending';

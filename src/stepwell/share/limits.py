@@ -1,0 +1,107 @@
+"""How many steps may run at once: in all, of a queue, of an action, and with the same key.
+
+The first three are counted at the claim, one claim at a time while there are any. A key is a gate before that: of the
+steps that share one, no more than its limit are let on the agenda to be picked; the next passes when one has let go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from stepwell.model.errors import StepwellError
+from stepwell.store import Database, News, Transaction
+
+Kind: TypeAlias = Literal["total", "queue", "action"]
+
+_KINDS: Final = ("total", "queue", "action")
+_MOST: Final = 2**31 - 1
+KEYS_AT_ONCE: Final = 500
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left of the limits during one claim."""
+
+    total: int | None
+    queues: dict[str, int]
+    actions: dict[str, int]
+
+    def take(self, queue: str, action: str) -> bool:
+        """Whether there is room for one more; then it is taken."""
+        if self.total == 0 or self.queues.get(queue) == 0 or self.actions.get(action) == 0:
+            return False
+        if self.total is not None:
+            self.total -= 1
+        if queue in self.queues:
+            self.queues[queue] -= 1
+        if action in self.actions:
+            self.actions[action] -= 1
+        return True
+
+    def full_queues(self) -> list[str]:
+        return [queue for queue, room in self.queues.items() if room == 0]
+
+    def full_actions(self) -> list[str]:
+        return [action for action, room in self.actions.items() if room == 0]
+
+
+def room_for_claim(tx: Transaction) -> Room:
+    """What may still begin; nobody else claims before this transaction ends."""
+    limits = tx.rows("lock_limits")
+    queues: Counter[str] = Counter()
+    actions: Counter[str] = Counter()
+    for row in tx.rows("running_of_queues"):  # after the lock: so it sees what others have claimed
+        queues[row["queue"]] += row["running"]
+        actions[row["action"]] += row["running"]
+    counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
+    room = Room(None, {}, {})
+    for row in limits:
+        if row["kind"] == "total":
+            room.total = max(0, row["maximum"] - queues.total())
+        else:
+            left = max(0, row["maximum"] - counts[row["kind"]][row["name"]])
+            (room.queues if row["kind"] == "queue" else room.actions)[row["name"]] = left
+    return room
+
+
+def let_keys_pass(tx: Transaction) -> int:
+    """Let as many steps of each marked key pass as there are places; returns how many did."""
+    passed = 0
+    for key in sorted(row["concurrency_key"] for row in tx.rows("marked_keys", limit=KEYS_AT_ONCE)):
+        tx.rows("lock_name", name=f"concurrency {key}")
+        tx.change("forget_key_marks", key=key)
+        passed += tx.change("let_pass", key=key)
+    if passed:
+        tx.tell(News.WORK)
+    return passed
+
+
+class Limits:
+    """The limits on record: they hold for all workers of the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def set(self, kind: Kind, name: str = "", maximum: int | None = None) -> None:
+        """Set one, or lift it with `maximum=None`; what runs already goes on."""
+        if kind not in _KINDS or (kind == "total") != (name == ""):
+            raise StepwellError(f"no limit {kind!r} of {name!r}: say 'total', or 'queue' or 'action' with a name")
+        if maximum is not None and (type(maximum) is not int or not 0 <= maximum <= _MOST):
+            raise StepwellError(f"the limit {kind} {name} is {maximum!r}, not a whole number of at least 0")
+
+        def work(tx: Transaction) -> None:
+            if maximum is None:
+                tx.change("lift_limit", kind=kind, name=name)
+            else:
+                tx.change("set_limit", kind=kind, name=name, maximum=maximum)
+            tx.tell(News.WORK)
+
+        self._database.transact(work)
+
+    def all(self) -> dict[tuple[str, str], int]:
+        """Every limit by its kind and name."""
+        rows = self._database.read(lambda tx: tx.rows("limits"))
+        return {(row["kind"], row["name"]): row["maximum"] for row in rows}
