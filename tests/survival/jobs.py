@@ -10,13 +10,14 @@ import asyncio
 import ctypes
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from stepwell import NOT_COMPLETED, Job, NewStep, Stepwell, current_step
+from stepwell import NOT_COMPLETED, Job, NewStep, Retry, Stepwell, StepwellError, current_step
 from tests.survival import failpoints
 
 DATABASE = "STEPWELL_TEST_DATABASE"
@@ -141,6 +142,40 @@ def _spoil_stdout(seconds: float, go: str) -> str:
     return "spoilt"
 
 
+def _die_in_the_middle_of_a_word(seconds: float, go: str) -> None:
+    """Half a message in the pipe, and a forked copy that keeps it open: no end of file comes."""
+    line: Any = current_step()._line
+    if os.fork() == 0:
+        time.sleep(600)
+    os.write(line._connection.fileno(), struct.pack("!i", 1_000_000) + b"half")
+    os._exit(7)
+
+
+def _talk_nonsense(seconds: float, go: str) -> None:
+    line: Any = current_step()._line
+    os.write(line._connection.fileno(), struct.pack("!i", 4) + b"\xc1\xc1\xc1\xc1")
+    time.sleep(600)
+
+
+def _end_unwritably(seconds: float, go: str) -> None:
+    error = Retry("when?")
+    error.at = object()  # type: ignore[assignment]
+    raise error
+
+
+def _speak_from_a_fork(seconds: float, go: str) -> int:
+    """A copy of the process cannot speak for the step; its parent can."""
+    child = os.fork()
+    if child == 0:
+        try:
+            current_step().log("from the copy")
+        except StepwellError:
+            os._exit(5)
+        os._exit(0)
+    current_step().log("from the slot")
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def _give_something_strange(seconds: float, go: str) -> object:
     return object()
 
@@ -164,6 +199,10 @@ _DEEDS: dict[str, Any] = {
     "hold the gil": _hold_the_gil,
     "swallow": _swallow,
     "eat memory": _eat_memory,
+    "die in the middle of a word": _die_in_the_middle_of_a_word,
+    "talk nonsense": _talk_nonsense,
+    "end unwritably": _end_unwritably,
+    "speak from a fork": _speak_from_a_fork,
     "fork and leave": _fork_and_leave,
     "fork and both return": _fork_and_both_return,
     "spoil stdout": _spoil_stdout,

@@ -61,14 +61,34 @@ def test_whatever_a_job_does_to_its_process_ends_with_the_state_that_it_deserves
 
 def test_in_threads_a_job_that_exits_or_is_interrupted_ends_only_itself(well: Well) -> None:
     well.add("sys.exit", "sys.exit", cooldown=3600)
-    for deed in ("interrupt", "unprintable", "strange"):
-        well.add(deed, deed)
+    for deed in ("interrupt", "unprintable", "strange", "end unwritably"):
+        well.add(deed, deed, max_retries=3)
     for label in NEIGHBOURS:
         well.add(label)
     well.start("up", executor="thread")
     _neighbours_are_done(well)
     well.until_states(**{"sys.exit": "Pending", "interrupt": "Failed", "unprintable": "Failed", "strange": "Failed"})
+    well.until_states(**{"end unwritably": "Failed"})
+    assert "its end cannot be written" in str(well["end unwritably"].error_message)
     assert (well["sys.exit"].reason, well["sys.exit"].not_completed) == ("not_completed", 1)
+
+
+def test_a_job_that_misuses_the_pipe_of_its_slot_cannot_hold_the_worker_up(well: Well) -> None:
+    for deed in ("die in the middle of a word", "talk nonsense", "end unwritably", "speak from a fork"):
+        well.add(deed, deed, max_retries=3)
+    for label in NEIGHBOURS:
+        well.add(label)
+    well.start(slots=3)
+    _neighbours_are_done(well)
+    for deed in ("die in the middle of a word", "talk nonsense"):
+        well.until_states(**{deed: "Failed"})
+        assert (well[deed].reason, well[deed].rescues) == ("poison", 4)
+    well.until_states(**{"end unwritably": "Failed", "speak from a fork": "Completed"})
+    assert "how it ended cannot be told" in str(well["end unwritably"].error_message)
+    assert well["end unwritably"].rescues == 0
+    assert well["speak from a fork"].response == 5
+    logs = well.app.database.read(lambda tx: tx.fetch("SELECT message FROM step_logs", {}))
+    assert [row["message"] for row in logs] == ["from the slot"]
 
 
 @pytest.mark.parametrize("executor", ["process", "thread"])

@@ -216,9 +216,21 @@ class PostgresDatabase(Database):
             max_size=MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
             kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
+            configure=self._look_for_a_pooler,
             check=psycopg_pool.ConnectionPool.check_connection,
             open=True,
         )
+
+    def _look_for_a_pooler(self, connection: psycopg.Connection[Any]) -> None:
+        """Behind one, the name of a prepared statement may mean another program's on the next session of the server.
+
+        With luck that is an error (see `_preparing`); without, the wrong statement runs. A pooler gives its clients a
+        process id of its own making.
+        """
+        row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+        connection.rollback()
+        if row is not None and row[0] != connection.info.backend_pid:
+            connection.prepare_threshold = None
 
     @contextmanager
     def _transaction(self, write: bool) -> Iterator[PostgresTransaction]:

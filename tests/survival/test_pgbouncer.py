@@ -1,0 +1,135 @@
+"""Behind a pooler in transaction mode: every transaction may meet another session of the server (SPEC 6)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+
+import psycopg
+import pytest
+
+from stepwell import Stepwell
+from stepwell.store import Transaction
+from stepwell.testing import behave
+from tests.postgres_server import _server_user, server_url
+from tests.survival.support import Well
+
+BOUNCER = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
+
+SETTINGS = """
+[databases]
+* = user=postgres host={server} port=5432 pool_size=3
+[pgbouncer]
+listen_addr =
+unix_socket_dir = {folder}
+listen_port = 6432
+auth_type = any
+pool_mode = transaction
+max_client_conn = 200
+"""
+
+
+@pytest.fixture
+def pooled_url(postgres_server: None, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A database of its own, by the pooler and directly."""
+    if BOUNCER is None:
+        pytest.skip("pgbouncer is not installed on this machine (Debian: apt-get install pgbouncer)")
+    server = server_url()
+    name = f"pooled_{os.getpid()}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    host = parse_qs(urlsplit(server).query)["host"][0]
+    folder = Path(tempfile.mkdtemp(prefix="stepwell-bouncer-"))
+    user = _server_user()
+    settings = folder / "pgbouncer.ini"
+    settings.write_text(SETTINGS.format(server=host, folder=folder))
+    if user is not None:  # like PostgreSQL, it refuses to run as root
+        for path in (folder, settings):
+            os.chown(path, user.pw_uid, user.pw_gid)
+    log = (folder / "log").open("wb")
+    bouncer = subprocess.Popen(
+        [BOUNCER, settings],
+        stdout=log,
+        stderr=log,
+        user=user and user.pw_uid,
+        group=user and user.pw_gid,
+        extra_groups=None if user is None else [],
+    )
+    try:
+        _wait_for(folder / ".s.PGSQL.6432", bouncer)
+        pooled = f"postgresql://postgres@/{name}?host={quote(str(folder), safe='')}&port=6432"
+        yield pooled, server.replace("/postgres?", f"/{name}?")
+    finally:
+        bouncer.kill()
+        bouncer.wait()
+        log.close()
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    while True:
+        assert process.poll() is None, (path.parent / "log").read_text()
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.connect(str(path))
+            return
+
+
+@pytest.mark.postgres
+def test_workers_and_dispatchers_work_behind_a_pooler_in_transaction_mode(
+    pooled_url: tuple[str, str], tmp_path: Path
+) -> None:
+    pooled, direct = pooled_url
+    well = Well(direct, tmp_path)
+    try:
+        workers = [well.start("up", url=pooled, executor=executor) for executor in ("process", "thread")]
+        for number in range(20):
+            well.add(f"step {number}")
+        for number in range(4):
+            well.add(f"staged {number}", action="three_stages")
+        well.until(lambda: set(well.states().values()) == {"Completed"}, tick=False, reap=False)
+        assert [len(well.entries("began", f"step {number}")) for number in range(20)] == [1] * 20
+        assert [len(well.entries("computed", f"staged {number}")) for number in range(4)] == [1] * 4
+        for worker in workers:
+            assert worker.stop() == 0
+            assert "rror" not in worker.said
+        well.check()
+    finally:
+        well.close()
+
+
+@pytest.mark.postgres
+def test_nothing_is_prepared_behind_a_pooler(pooled_url: tuple[str, str]) -> None:
+    """Its name could mean another program's statement on the next session: worse than an error."""
+    pooled, direct = pooled_url
+    for url, expected in ((pooled, 0), (direct, 1)):
+        with Stepwell(url, migrate_schema=True) as app:
+            for _ in range(10):
+                app.groups()
+
+            def look(tx: Transaction) -> int:
+                return int(tx.fetch("SELECT count(*) AS prepared FROM pg_prepared_statements", {})[0]["prepared"])
+
+            assert min(app.database.read(look), 1) == expected
+
+
+def test_statements_that_the_server_has_forgotten_are_no_trouble(postgres_url: str) -> None:
+    """A pooler that hides behind the right process id, or somebody's DEALLOCATE."""
+    with Stepwell(postgres_url) as app:
+        behave(app)
+        for _ in range(10):
+            app.groups()
+        app.database.transact(lambda tx: tx._change("DEALLOCATE ALL", {}))
+        step = app.enqueue("behave", {"result": 1})
+        app.database.transact(lambda tx: tx._change("DEALLOCATE ALL", {}))
+        assert len(app.groups()) == 10
+        app.run_until_idle()
+        assert app.step(step).response == 1
