@@ -36,13 +36,17 @@ from stepwell.run.outcomes import (
     Stop,
 )
 from stepwell.run.running import RunningStep, current_step
+from stepwell.share.ranges import HashRange, UniqueId
+from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ActionRefused",
     "DatabaseUnavailable",
+    "DivideTotalValueEqually",
     "Handle",
+    "HashRange",
     "IllegalTransition",
     "InvalidStep",
     "Job",
@@ -60,6 +64,7 @@ __all__ = [
     "RunningStep",
     "SchemaError",
     "Skip",
+    "SortByDateCreated",
     "State",
     "Step",
     "StepDidNotConclude",
@@ -70,6 +75,7 @@ __all__ = [
     "StepwellError",
     "Stop",
     "Transition",
+    "UniqueId",
     "UnknownAction",
     "UnstorableValue",
     "current_step",

@@ -37,6 +37,8 @@ from stepwell.run.locate import name_of
 from stepwell.run.running import RunningStep, running_step
 from stepwell.run.worker import GRACE_SECONDS, Worker
 from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.share.limits import Limits
+from stepwell.share.strategies import DEFAULT_PRIORITY, Priority, Strategy
 from stepwell.store import open_database
 from stepwell.store.migrate import ensure_schema, migrate
 
@@ -71,6 +73,7 @@ class Stepwell:
         self.jobs = Registry()
         self.breaker = Breaker(self.database)
         self.events = Events()
+        self.limits = Limits(self.database)
         self._creator = Creator(self.database)
         self._finisher = Finisher(self.database, self._creator, self.events)
         self._actions = Actions(self.database)
@@ -99,15 +102,19 @@ class Stepwell:
         retry_on: RetryRule = (Exception,),
         backoff: Backoff | None = None,
         max_not_completed: int = MAX_NOT_COMPLETED,
+        weight: Priority = DEFAULT_PRIORITY,
+        max_running: int | None = None,
         **settings: Any,
     ) -> Registration:
         """Register a function, a coroutine function or a `Job` class as the code of an action (its name, by default).
 
         `retries` are re-runs beyond the first; `retry_on` says which errors deserve one (types, or a function of
         the error); `backoff` is a number of seconds, a list of them, or a function of the number of the retry and the
-        error; `settings` are the fields of `NewStep` that every step of the job starts with: queue, timeout, …
+        error; `weight` is its share of the slots where a strategy divides them; `max_running` how many of its steps run
+        at once over all workers; `settings` are the fields of `NewStep` that every step of the job starts with: queue,
+        timeout, … (`concurrency_key` may be a function of the arguments).
         """
-        policy = Policy(retry_on, backoff, max_not_completed)
+        policy = Policy(retry_on, backoff, max_not_completed, weight, max_running)
         return Registration(self, name, {"retries": retries, **settings}, policy)
 
     # enqueue ------------------------------------------------------------------------------------------
@@ -165,13 +172,15 @@ class Stepwell:
         executor: ExecutorKind = "thread",
         app_name: str | None = None,
         max_memory: int = 0,
+        strategy: Strategy | None = None,
         alive_seconds: float = ALIVE_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
     ) -> Worker:
         """A worker with so many slots: threads of this process, processes of their own, or one event loop.
 
         With `executor="process"` every slot imports the app by its name (`module:variable`; found out if not given),
-        and `max_memory` is the address space in bytes that one may use.
+        and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out: oldest
+        first (`SortByDateCreated`), or by the weights of the jobs (`DivideTotalValueEqually`).
         """
         heart: Heart = ThreadHeart()
         if executor == "process":
@@ -184,7 +193,10 @@ class Stepwell:
             if self.database.is_shared:
                 heart = ProcessHeart(self.database.url)
         times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
-        return Worker(self.database, self.jobs, self._finisher, made, heart, queues=queues, **times)
+        for job in self.jobs:
+            if job.policy.max_running is not None:
+                self.limits.set("action", job.action, job.policy.max_running)
+        return Worker(self.database, self.jobs, self._finisher, made, heart, queues=queues, strategy=strategy, **times)
 
     def run(self, **worker: Any) -> None:
         """Dispatch, run and reap in this program until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""

@@ -13,6 +13,7 @@ from stepwell.define.signature import Signature, is_coroutine
 from stepwell.enqueue.draft import NewStep
 from stepwell.model.errors import StepwellError, UnknownAction
 from stepwell.run.backoff import Backoff, check_backoff
+from stepwell.share.strategies import DEFAULT_PRIORITY, Priority
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -35,6 +36,8 @@ class Policy:
     retry_on: RetryRule = (Exception,)
     backoff: Backoff | None = None
     max_not_completed: int = MAX_NOT_COMPLETED
+    weight: Priority = DEFAULT_PRIORITY  # its share of the slots, for strategies that divide them
+    max_running: int | None = None  # over all workers
 
     def __post_init__(self) -> None:
         if self.max_not_completed < 0:
@@ -99,7 +102,11 @@ class JobDefinition(Generic[P, R]):
 
     def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
         """The same step, not created yet: to be given a place in a tree or a graph with others."""
-        return NewStep(action=self.action, arguments=self.signature.arguments(args, kwargs), **self.settings)
+        arguments = self.signature.arguments(args, kwargs)
+        settings = self.settings
+        if callable(settings.get("concurrency_key")):
+            settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
+        return NewStep(action=self.action, arguments=arguments, **settings)
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
         """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""

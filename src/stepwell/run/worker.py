@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -26,6 +27,7 @@ from stepwell.run.finish import Claim, Ended, Finisher
 from stepwell.run.heart import Heart
 from stepwell.run.lifecycle import describe, not_completed
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
+from stepwell.share.strategies import Strategy
 from stepwell.store import Database, Row, Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
@@ -71,6 +73,7 @@ class Worker:
         heart: Heart,
         *,
         queues: Sequence[str] = (),
+        strategy: Strategy | None = None,
         alive_seconds: float = ALIVE_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
@@ -81,7 +84,7 @@ class Worker:
         self._heart = heart
         self._grace_seconds = grace_seconds
         self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
-        self._claimer = Claimer(database, self.row)
+        self._claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
         self._runs: dict[tuple[int, int], _Run] = {}
         self._endings: list[Ended] = []
         self._bell = Bell()
@@ -203,7 +206,9 @@ class Worker:
             self._settle([(claim, ending)], [state])
 
     def _claim(self, tx: Transaction, want: int) -> list[Claim]:
-        return self._claimer.claim(tx, want) if want else []
+        if not want:
+            return []
+        return self._claimer.claim(tx, want, Counter(run.claim.row["action"] for run in self._runs.values()))
 
     def _start(self, claim: Claim, now: float) -> None:
         self.report.claimed += 1

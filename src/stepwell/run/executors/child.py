@@ -21,7 +21,6 @@ from stepwell.run.direct import run_here
 from stepwell.run.ending import Ending
 from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.locate import load_app
-from stepwell.run.outcomes import Fail
 from stepwell.run.running import LeaseLost, RunningStep
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class PipeLine:
             send(self._connection, message)
             answer = receive(self._connection)
         if answer.get("refused"):
-            raise Fail(InvalidStep(answer["refused"]))
+            raise InvalidStep(answer["refused"])
         return bool(answer["ok"])
 
     def progress(self, done: float, total: float | None) -> None:

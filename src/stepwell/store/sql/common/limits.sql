@@ -26,14 +26,15 @@ UPDATE steps_agenda SET held = false WHERE step_id IN (
     SELECT a.step_id FROM steps_agenda a
     WHERE a.concurrency_key = :key AND a.stage = 'open' AND a.held
     ORDER BY a.rank, a.step_id
-    LIMIT (SELECT CASE WHEN s.concurrency_limit > taken.number THEN s.concurrency_limit - taken.number ELSE 0 END
+    LIMIT coalesce((
+           SELECT CASE WHEN s.concurrency_limit > taken.number THEN s.concurrency_limit - taken.number ELSE 0 END
            FROM (SELECT count(*) AS number FROM steps_agenda t
                  WHERE t.concurrency_key = :key AND (t.stage IN ('dispatched', 'running') OR t.stage = 'open' AND NOT t.held)
                 ) AS taken
            CROSS JOIN (SELECT x.step_id FROM steps_agenda x
                        WHERE x.concurrency_key = :key AND x.stage = 'open' AND x.held
                        ORDER BY x.rank, x.step_id LIMIT 1) AS first
-           JOIN steps s ON s.id = first.step_id));
+           JOIN steps s ON s.id = first.step_id), 0));
 
 -- name: holders_of_key(key)
 SELECT s.id, s.label, s.action, s.state FROM steps_agenda a JOIN steps s ON s.id = a.step_id

@@ -1,0 +1,232 @@
+"""Limits on what runs at once: in all, of a queue, of an action, with the same key; and strategies at the claim."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from stepwell import DivideTotalValueEqually, InvalidStep, NewStep, State, StepRef, Stepwell, StepwellError
+from stepwell.run.claim import Claimer
+from stepwell.run.ending import Ending
+from stepwell.run.finish import Claim, Finisher
+from stepwell.run.worker_row import WorkerRow
+from stepwell.share.strategies import Priority, Strategy
+from tests.conformance.support import Engine
+
+ACTIONS = {"behave", "mail", "report"}
+
+
+class Hand:
+    """A worker that claims and ends what it is told to."""
+
+    def __init__(
+        self, app: Stepwell, strategy: Strategy | None = None, weights: Mapping[str, Priority] | None = None
+    ) -> None:
+        self._app = app
+        self._row = WorkerRow(app.database, ["default", "candles"], ACTIONS, 1_000)
+        self._claimer = Claimer(app.database, self._row, strategy, weights or {})
+        self._finisher = Finisher(app.database)
+
+    def claim(self, limit: int, held: Mapping[str, int] | None = None) -> list[Claim]:
+        return self._app.database.transact(lambda tx: self._claimer.claim(tx, limit, held or {}))
+
+    def finish(self, claims: list[Claim]) -> None:
+        for claim in claims:
+            assert self._finisher.returned(claim, None) is not None
+
+
+@pytest.fixture
+def hand(engine: Engine) -> Hand:
+    return Hand(engine.app)
+
+
+def enqueue(engine: Engine, count: int, action: str = "behave", **settings: object) -> list[StepRef]:
+    return engine.app.enqueue_many([NewStep(action=action, **settings) for _ in range(count)])  # type: ignore[arg-type]
+
+
+def test_no_more_than_the_total_run_over_all_workers(engine: Engine, hand: Hand) -> None:
+    engine.app.limits.set("total", maximum=3)
+    enqueue(engine, 10)
+    other = Hand(engine.app)
+    first, second = hand.claim(2), other.claim(5)
+    assert (len(first), len(second), len(hand.claim(5))) == (2, 1, 0)
+    hand.finish(first)
+    assert len(other.claim(5)) == 2
+
+
+@pytest.mark.parametrize(("kind", "name"), [("queue", "candles"), ("action", "mail")])
+def test_a_full_queue_or_action_does_not_hide_the_others(engine: Engine, hand: Hand, kind: str, name: str) -> None:
+    engine.app.limits.set(kind, name, 2)  # type: ignore[arg-type]
+    limited = {"queue": "candles"} if kind == "queue" else {}
+    enqueue(engine, 50, "mail", **limited)
+    enqueue(engine, 4, "report")
+    assert Counter(claim.row["action"] for claim in hand.claim(10)) == {"mail": 2, "report": 4}
+    assert hand.claim(10) == []
+
+
+def test_a_limit_of_nothing_stops_and_lifting_it_lets_go_on(engine: Engine, hand: Hand) -> None:
+    engine.app.limits.set("action", "mail", 0)
+    (mail,) = enqueue(engine, 1, "mail")
+    assert hand.claim(5) == []
+    assert "0 steps of the action 'mail' may run at once, and 0 do" in engine.app.explain(mail).summary
+    engine.app.limits.set("action", "mail", None)
+    assert len(hand.claim(5)) == 1
+    assert engine.app.limits.all() == {}
+
+
+def test_a_cancelled_step_takes_room_until_its_process_has_let_go(engine: Engine, hand: Hand) -> None:
+    engine.app.limits.set("total", maximum=1)
+    enqueue(engine, 2)
+    (claim,) = hand.claim(5)
+    engine.app.cancel(claim.step_id, who="ann")
+    assert hand.claim(5) == []
+    assert Finisher(engine.app.database).let_go(claim)
+    assert len(hand.claim(5)) == 1
+
+
+def test_a_parent_that_waits_for_its_children_takes_no_room(engine: Engine, hand: Hand) -> None:
+    engine.app.limits.set("total", maximum=1)
+    engine.plant("root(child)")
+    hand.finish(hand.claim(5))
+    assert engine.state("root") == "Running"
+    engine.app.dispatcher().run_until_quiet()
+    assert [claim.step_id for claim in hand.claim(5)] == [engine.refs["child"].id]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "maximum"),
+    [("total", "x", 1), ("queue", "", 1), ("colour", "red", 1), ("queue", "default", -1), ("queue", "default", True)],
+)
+def test_a_limit_that_makes_no_sense_is_refused(engine: Engine, kind: str, name: str, maximum: int) -> None:
+    with pytest.raises(StepwellError):
+        engine.app.limits.set(kind, name, maximum)  # type: ignore[arg-type]
+    assert engine.app.limits.all() == {}
+
+
+# keys ---------------------------------------------------------------------------------------------------------------
+
+
+def test_steps_with_the_same_key_run_one_after_the_other(engine: Engine, hand: Hand) -> None:
+    refs = enqueue(engine, 3, concurrency_key="account-7")
+    ran = []
+    for _ in range(3):
+        engine.app.dispatcher().run_until_quiet()
+        claims = hand.claim(5)
+        assert len(claims) == 1
+        assert hand.claim(5) == []
+        ran += [claim.step_id for claim in claims]
+        hand.finish(claims)
+    assert ran == [ref.id for ref in refs]
+    assert engine.app.sweep() == []
+
+
+def test_as_many_steps_of_a_key_run_as_its_limit_says(engine: Engine, hand: Hand) -> None:
+    enqueue(engine, 6, concurrency_key="k", concurrency_limit=2)
+    for _ in range(3):
+        engine.app.dispatcher().run_until_quiet()
+        claims = hand.claim(10)
+        assert len(claims) == 2
+        hand.finish(claims)
+
+
+def test_many_steps_behind_a_taken_key_hide_nobody(engine: Engine, hand: Hand) -> None:
+    enqueue(engine, 300, concurrency_key="k")
+    other = enqueue(engine, 2, concurrency_key="l")[0]
+    free = enqueue(engine, 1)[0]
+    engine.app.dispatcher().run_until_quiet()
+    assert {claim.step_id for claim in hand.claim(5)} >= {other.id, free.id}
+
+
+def test_a_step_that_waits_for_its_key_says_who_has_it(engine: Engine, hand: Hand) -> None:
+    first, second = enqueue(engine, 2, concurrency_key="k")
+    engine.app.dispatcher().run_until_quiet()
+    hand.claim(1)
+    explanation = engine.app.explain(second)
+    assert f"step {first.id} (behave, Running)" in explanation.summary
+    assert [(o.condition, o.steps) for o in explanation.obstacles] == [("key", (first.id,))]
+
+
+@pytest.mark.parametrize("end", ["cancel", "skip", "retry later", "hand back", "fail"])
+def test_a_key_is_free_again_however_its_step_ends(engine: Engine, hand: Hand, end: str) -> None:
+    first, second = enqueue(engine, 2, concurrency_key="k")
+    engine.app.dispatcher().run_until_quiet()
+    (claim,) = hand.claim(5)
+    finisher = Finisher(engine.app.database)
+    match end:
+        case "cancel" | "skip":
+            getattr(engine.app, end)(first, who="ann")
+            engine.app.dispatcher().run_until_quiet()
+            assert hand.claim(5) == []  # its process has not let go
+            finisher.let_go(claim)
+        case "hand back":
+            finisher.hand_back(claim)
+        case "fail":
+            finisher.failed(claim, "no")
+        case _:
+            finisher.write(claim, Ending(verb="retry_later", in_=60))
+    engine.app.dispatcher().run_until_quiet()
+    assert [claim.step_id for claim in hand.claim(5)] == [second.id]
+
+
+def test_a_step_that_was_cancelled_while_it_waited_for_its_key_leaves_no_trace(engine: Engine, hand: Hand) -> None:
+    _, second, third = enqueue(engine, 3, concurrency_key="k")
+    engine.app.dispatcher().run_until_quiet()
+    claims = hand.claim(5)
+    engine.app.cancel(second, who="ann")
+    hand.finish(claims)
+    engine.app.dispatcher().run_until_quiet()
+    assert [claim.step_id for claim in hand.claim(5)] == [third.id]
+    assert engine.app.check_invariants() == []
+    assert engine.app.sweep() == []
+
+
+def test_the_inline_runner_obeys_keys(engine: Engine) -> None:
+    refs = enqueue(engine, 5, concurrency_key="k")
+    assert engine.app.run_until_idle() == 5
+    assert {engine.app.step(ref).state for ref in refs} == {State.COMPLETED}
+
+
+def test_a_key_may_be_a_function_of_the_arguments(engine: Engine) -> None:
+    @engine.app.job(concurrency_key=lambda account: f"account-{account}")
+    def sync(account: int) -> None: ...
+
+    assert engine.app.step(sync.enqueue(7)).concurrency_key == "account-7"
+
+
+def test_a_limit_of_a_key_below_one_is_refused(engine: Engine) -> None:
+    with pytest.raises(InvalidStep, match="concurrency_limit is 0"):
+        enqueue(engine, 1, concurrency_key="k", concurrency_limit=0)
+
+
+# strategies ---------------------------------------------------------------------------------------------------------
+
+
+def test_slots_are_divided_by_weight_however_many_wait(engine: Engine) -> None:
+    enqueue(engine, 100, "mail")
+    enqueue(engine, 5, "report")
+    hand = Hand(engine.app, DivideTotalValueEqually(), {"mail": 3, "report": 1})
+    assert Counter(claim.row["action"] for claim in hand.claim(8)) == {"mail": 6, "report": 2}
+
+
+def test_what_runs_already_counts_for_the_shares(engine: Engine) -> None:
+    enqueue(engine, 100, "mail")
+    enqueue(engine, 5, "report")
+    hand = Hand(engine.app, DivideTotalValueEqually())
+    assert Counter(claim.row["action"] for claim in hand.claim(2, {"mail": 4})) == {"report": 2}
+
+
+class Broken:
+    """A strategy that raises."""
+
+    def grants(self, slots: int, waiting: object, priorities: object, held: object) -> None:
+        raise RuntimeError("no idea")
+
+
+def test_a_strategy_that_raises_is_logged_and_oldest_first_serves(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    refs = enqueue(engine, 4)
+    assert [claim.step_id for claim in Hand(engine.app, Broken()).claim(3)] == [ref.id for ref in refs[:3]]
+    assert "the strategy Broken raised" in caplog.text
