@@ -7,7 +7,6 @@ transaction and a worker's (it finishes one batch and claims the next) for every
 from __future__ import annotations
 
 import argparse
-import random
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ from bench.load import (
     WORK,
     Measured,
     Sizes,
+    idle_for_a_while,
     percentiles,
     unit_of,
 )
@@ -152,7 +152,7 @@ def _job() -> None:
 
 
 def _picked_up(store: Store, started: SimpleQueue[float], number: int) -> float:
-    time.sleep(random.uniform(0.02, 0.08))
+    idle_for_a_while()
     called = time.monotonic()
     store.enqueue(Row(number))
     return started.get(timeout=30) - called

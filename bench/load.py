@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import statistics
 import struct
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +40,7 @@ class Sizes:
     chains: int = 200
     length: int = 10
     children: int = 1_000
-    pick_ups: int = 200
+    pick_ups: int = 100
     seconds: float = 60.0
 
     def as_json(self) -> str:
@@ -73,6 +74,24 @@ class Measured:
         return json.dumps({**asdict(self), "value": value}, ensure_ascii=False)
 
 
+def middle(figures: Sequence[Measured]) -> Measured:
+    """One figure for several runs of the same: the median, with the least and the most in its detail.
+
+    >>> middle([Measured("chains", "redis", "huey", value, "steps/s", "so many") for value in (7.0, 9.0, 2.0)])
+    Measured(name='chains', database='redis', system='huey', value=7.0, unit='steps/s',
+             detail='median of 3 runs, from 2.00 to 9.00; so many')
+
+    One that could not be measured counts as such, however often the others could.
+    """
+    without = [figure for figure in figures if figure.value is None]
+    if without or len(figures) == 1:
+        return (without or figures)[0]
+    in_order = sorted(figures, key=lambda figure: figure.value or 0.0)
+    median = statistics.median(figure.value or 0.0 for figure in figures)
+    runs = f"median of {len(figures)} runs, from {in_order[0].shown} to {in_order[-1].shown}"
+    return replace(figures[0], value=median, detail=f"{runs}; {figures[0].detail}")
+
+
 def percentiles(seconds: Sequence[float]) -> Iterator[tuple[str, float]]:
     """The names and values of the pick-up figures, in milliseconds.
 
@@ -82,6 +101,14 @@ def percentiles(seconds: Sequence[float]) -> Iterator[tuple[str, float]]:
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
     for percent in (50, 95, 99):
         yield f"{PICK_UP} p{percent}", round(1000 * cuts[percent - 1], 3)
+
+
+def idle_for_a_while() -> None:
+    """Before each pick-up: up to a second, the longest interval at which a peer polls.
+
+    A short pause would follow each poll closely, and so always meet the longest wait for the next one.
+    """
+    time.sleep(random.uniform(0.02, 1.02))
 
 
 def figure_names(work: str) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.databases import use_postgres
-from bench.load import FULL, QUICK, WORK, Measured, Sizes, figure_names, unit_of
+from bench.load import FULL, QUICK, WORK, Measured, Sizes, figure_names, middle, unit_of
 from bench.peers.catalogue import PEERS, Entry
 from bench.peers.environment import ROOT, NotInstalled, python_of
 from bench.peers.servers import durability_of, fresh, scratch
@@ -31,16 +31,21 @@ class NotMeasured(Exception):
     """A peer that did not get through its work; the message says how far it came."""
 
 
-def measure(entry: Entry, sizes: Sizes, work: Sequence[str] = WORK) -> Iterator[Measured]:
+def measure(entry: Entry, sizes: Sizes, work: Sequence[str] = WORK, runs: int = 1) -> Iterator[Measured]:
     """Every figure of one peer; what cannot be had is said with its reason."""
     for database in entry.databases:
         for kind in work:
-            try:
-                yield from _run(entry, database, kind, sizes)
-            except (NotMeasured, NotInstalled, NoPostgres) as error:
-                reason = str(error).partition("\n")[0]
-                for name in figure_names(kind):
-                    yield Measured(name, database, entry.name, None, unit_of(kind), f"{NOT_MEASURED}: {reason}")
+            several = [list(_measure_once(entry, database, kind, sizes)) for _ in range(runs)]
+            yield from map(middle, zip(*several, strict=True))
+
+
+def _measure_once(entry: Entry, database: str, work: str, sizes: Sizes) -> Iterator[Measured]:
+    try:
+        yield from _run(entry, database, work, sizes)
+    except (NotMeasured, NotInstalled, NoPostgres) as error:
+        reason = str(error).partition("\n")[0]
+        for name in figure_names(work):
+            yield Measured(name, database, entry.name, None, unit_of(work), f"{NOT_MEASURED}: {reason}")
 
 
 def _run(entry: Entry, database: str, work: str, sizes: Sizes) -> Iterator[Measured]:
@@ -99,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for entry in PEERS:
         if options.only and entry.name not in options.only:
             continue
-        for figure in measure(entry, QUICK if options.quick else FULL, options.work or WORK):
+        for figure in measure(entry, QUICK if options.quick else FULL, options.work or WORK, options.runs):
             missing += figure.value is None and figure.detail.startswith(NOT_MEASURED)
             print(figure.as_json() if options.json else _for_people(figure), flush=True)
     return 1 if missing and options.strict else 0
@@ -115,6 +120,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = [entry.name for entry in PEERS]
     parser.add_argument("--only", action="append", choices=names, help="only this one (default: all)")
     parser.add_argument("--work", action="append", choices=WORK, help="only this work (default: all)")
+    parser.add_argument("--runs", type=int, default=1, help="measure each figure so often and take the median")
     parser.add_argument("--postgres", metavar="URL", help="a server to use (default: one is started)")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, says nothing about speed")
     parser.add_argument("--json", action="store_true", help="one object per line and figure")

