@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -37,6 +37,12 @@ BATCH: Final = 128
 POLL_SECONDS: Final = 1.0  # the floor under every wake-up
 # News may be older than the commit that it is about (see `QUIET_SECONDS`): look again soon after it.
 ECHO_SECONDS: Final = (0.006, 0.03)
+# Short steps are claimed ahead of free slots: as many as are done in the first time. What has waited here for the
+# second (those before it took longer than expected) is handed back, for another worker may have a free slot.
+AHEAD_SECONDS: Final = 0.02
+HAND_BACK_SECONDS: Final = 0.5
+# Endings are gathered for so long while there is more to run.
+GATHER_SECONDS: Final = 0.005
 ROLL_CALL_SECONDS: Final = 1.0
 GRACE_SECONDS: Final = 30.0
 OUTAGE_SECONDS: Final = (0.2, 10.0)
@@ -86,6 +92,10 @@ class Worker:
         self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
         self._claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
         self._runs: dict[tuple[int, int], _Run] = {}
+        self._waiting: deque[Claim] = deque()  # claimed ahead
+        self._waiting_since = 0.0
+        self._seconds_per_step: float | None = None
+        self._oldest_ending = 0.0
         self._endings: list[Ended] = []
         self._bell = Bell()
         self._stops_at: float | None = None
@@ -109,7 +119,7 @@ class Worker:
         self._heart.start(self.row)
         self._last_round = time.monotonic()
         try:
-            while self._stops_at is None or self._runs or self._endings:
+            while self._stops_at is None or self._runs or self._waiting or self._endings:
                 news = ear.wait([self._bell, *self._executor.files()], self._pause())
                 self._bell.silence()
                 self._round(news)
@@ -127,6 +137,10 @@ class Worker:
         times = [run.cut_at for run in self._runs.values() if run.cut_at is not None]
         if self._stops_at is not None:
             times.append(self._stops_at)
+        if self._waiting:
+            times.append(self._waiting_since + HAND_BACK_SECONDS)
+        if self._endings:
+            times.append(self._oldest_ending + GATHER_SECONDS)
         if now < self._quiet_until:
             times.append(self._quiet_until)
         else:
@@ -140,7 +154,9 @@ class Worker:
         ended = self._executor.collect()
         for claim, ending in ended:
             if self._runs.pop(claim.key, None) is not None:
-                self._endings.append((claim, ending))
+                self._note_ending(claim, ending, now)
+                self._learn(ending.duration)
+        self._start_waiting(now)
         if news:
             self._looks = [now, *(now + seconds for seconds in ECHO_SECONDS)]
         if ended:
@@ -164,12 +180,15 @@ class Worker:
 
     def _exchange(self, now: float) -> None:
         """Write what has ended and claim what comes next, in one transaction."""
+        if self._waiting and now < self._oldest_ending + GATHER_SECONDS and len(self._endings) < BATCH:
+            return  # the slots are busy, and there is more to come
         due = self._stops_at is None and bool(self._looks) and min(self._looks) <= now
-        want = min(self._executor.free(), BATCH) if due else 0
+        want = min(self._executor.free() + self._ahead() - len(self._waiting), BATCH) if due else 0
         if due:
             self._looks = [moment for moment in self._looks if moment > now]
-            if want and not self._endings and not self._claimer.is_there_work():
+            if want > 0 and not self._endings and not self._claimer.is_there_work():
                 want = 0
+        want = max(want, 0)
         if self._endings or want:
             endings = self._endings
             try:
@@ -184,8 +203,11 @@ class Worker:
                 return
             self._endings = []
             self._settle(endings, states)
-            for claim in claims:
-                self._start(claim, now)
+            if claims:
+                self.report.claimed += len(claims)
+                self._waiting_since = time.monotonic()
+                self._waiting.extend(claims)
+                self._start_waiting(self._waiting_since)
             if want and len(claims) == want:
                 self._looks.append(now)
         if not self._looks:
@@ -208,10 +230,34 @@ class Worker:
     def _claim(self, tx: Transaction, want: int) -> list[Claim]:
         if not want:
             return []
-        return self._claimer.claim(tx, want, Counter(run.claim.row["action"] for run in self._runs.values()))
+        here = [*(run.claim for run in self._runs.values()), *self._waiting]
+        return self._claimer.claim(tx, want, Counter(claim.row["action"] for claim in here))
+
+    def _ahead(self) -> int:
+        """How many steps beyond its slots the worker can run in no time."""
+        if self._seconds_per_step is None:
+            return 0
+        return min(int(self._executor.slots * AHEAD_SECONDS / max(self._seconds_per_step, 1e-4)), BATCH)
+
+    def _learn(self, seconds: float) -> None:
+        """The mean of the latest runs; a long one counts at once."""
+        known = self._seconds_per_step
+        self._seconds_per_step = seconds if known is None or seconds > 10 * known else 0.9 * known + 0.1 * seconds
+
+    def _start_waiting(self, now: float) -> None:
+        while self._waiting and self._executor.free():
+            self._start(self._waiting.popleft(), now)
+        if self._waiting and (now >= self._waiting_since + HAND_BACK_SECONDS or self._stops_at is not None):
+            self._seconds_per_step = HAND_BACK_SECONDS  # it was wrong: nothing ahead until it is known better
+            while self._waiting:
+                self._note_ending(self._waiting.popleft(), Ending(verb="hand_back"), now)
+
+    def _note_ending(self, claim: Claim, ending: Ending, now: float) -> None:
+        if not self._endings:
+            self._oldest_ending = now
+        self._endings.append((claim, ending))
 
     def _start(self, claim: Claim, now: float) -> None:
-        self.report.claimed += 1
         timeout, cooldown = claim.row["timeout"], claim.row["cooldown"]
         self._runs[claim.key] = _Run(claim, now, now + timeout + cooldown if timeout else None)
         self._executor.start(claim)
@@ -236,12 +282,12 @@ class Worker:
             self._runs.pop(run.claim.key)
             row = run.claim.row
             if run.cancelled:
-                self._endings.append((run.claim, Ending(verb="lost")))  # only to let go of the lease
+                self._note_ending(run.claim, Ending(verb="lost"), now)  # only to let go of the lease
                 continue
             message = f"it was cut off, {row['cooldown']:g} s after its timeout of {row['timeout']:g} s"
             _LOGGER.warning("step %d (%s): %s", run.claim.step_id, row["action"], message)
             limit = self._registry[row["action"]].policy.max_not_completed
-            self._endings.append((run.claim, not_completed(row["cooldown"], limit, message)))
+            self._note_ending(run.claim, not_completed(row["cooldown"], limit, message), now)
             self._looks.append(now)
 
     def _call_the_roll(self, now: float) -> None:
@@ -266,7 +312,11 @@ class Worker:
                 run.cancelled = True
                 run.cut_at = now + run.claim.row["cooldown"] if self._executor.can_end_runs else None
                 self._executor.request_cancel(run.claim)
-        for step_id, token in leases.keys() - self._runs.keys() - {claim.key for claim, _ in self._endings}:
+        for claim in [claim for claim in self._waiting if leases.get(claim.key) is not State.RUNNING]:
+            self._waiting.remove(claim)
+            self._note_ending(claim, Ending(verb="lost"), now)
+        known = {*self._runs, *(claim.key for claim in self._waiting), *(claim.key for claim, _ in self._endings)}
+        for step_id, token in leases.keys() - known:
             # Its claim was committed and the answer was lost: this worker holds it and knows nothing of it.
             claim = Claim(step_id, token, self.row.id, {})
             if leases[step_id, token] is State.RUNNING:
@@ -283,8 +333,9 @@ class Worker:
         _LOGGER.warning("this worker was taken for dead; it goes on under a new name")
         for run in self._runs.values():
             self._executor.cut(run.claim)
-        self.report.lost += len(self._runs)
+        self.report.lost += len(self._runs) + len(self._waiting)
         self._runs.clear()
+        self._waiting.clear()
         self._heart.stop()
         self.row.register()
         self._heart.start(self.row)
@@ -308,6 +359,8 @@ class Worker:
             self._executor.cut(run.claim)
             self._endings.append((run.claim, Ending(verb="lost" if run.cancelled else "hand_back")))
         self._runs.clear()
+        self._endings += [(claim, Ending(verb="hand_back")) for claim in self._waiting]
+        self._waiting.clear()
         endings, self._endings = self._endings, []
         try:
             self._settle(endings, self._finisher.write_all(endings))

@@ -39,6 +39,8 @@ class LoopExecutor(InProcessExecutor):
     def _begin_all(self) -> None:
         while self._incoming:
             claim, line = self._incoming.popleft()
+            if line.cut_off:  # while the loop was busy
+                continue
             self._tasks[claim.key] = self._loop.create_task(self._run(claim, line))
 
     async def _run(self, claim: Claim, line: DirectLine) -> None:
