@@ -258,6 +258,14 @@ class Stepwell:
         """Counts by state, stage and group."""
         return self._reader.stats()
 
+    def workers(self) -> list[dict[str, Any]]:
+        """The workers, what they serve and how much they run."""
+        return self._reader.workers()
+
+    def logs(self, which: AnyStep) -> list[dict[str, Any]]:
+        """What the code of a step had to say (`step.log`)."""
+        return self._reader.logs(which)
+
     def groups(self) -> list[dict[str, Any]]:
         """The groups with their locks."""
         return self._reader.groups()

@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "stats": ("overview", "Counts by state, the breaker, the workers."),
         "groups": ("overview", "The groups: open work, locks, last ticks."),
         "ticks": ("overview", "The tick log: what the dispatchers did."),
+        "workers": ("workers", "The workers: what they serve and run."),
     },
     "Act": {
         "retry": ("act", "Bring a failed or cancelled step back."),
@@ -43,6 +44,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "skip": ("act", "Conclude a step without running it."),
         "pause": ("breaker", "Stop dispatching: all, or one workflow."),
         "resume": ("breaker", "Dispatch again: all, or one workflow."),
+        "limits": ("workers", "How many steps may run at once."),
         "drain": ("breaker", "Pause, and wait until nothing is in flight."),
     },
     "Watch over it": {

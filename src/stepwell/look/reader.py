@@ -84,6 +84,28 @@ class Reader:
 
         return self._database.read(look)
 
+    def workers(self) -> list[Row]:
+        """Every worker on record with its queues, its actions and how many steps it runs."""
+        now = self._database.now()
+        rows, lanes = self._database.read(lambda tx: (tx.rows("all_workers", now=now), tx.rows("lanes_of_workers")))
+        served: dict[str, list[Row]] = {}
+        for lane in lanes:
+            served.setdefault(lane["worker_id"], []).append(lane)
+        return [
+            row
+            | {
+                "alive": bool(row["alive"]),
+                "queues": list(dict.fromkeys(lane["queue"] for lane in served.get(row["id"], []))),
+                "actions": sorted({lane["action"] for lane in served.get(row["id"], [])}),
+            }
+            for row in rows
+        ]
+
+    def logs(self, which: Step | StepRef | int | str) -> list[Row]:
+        """What the code of a step had to say, oldest first."""
+        step = self.step(which)
+        return self._database.read(lambda tx: tx.rows("logs_of_step", step_id=step.id))
+
     def groups(self) -> list[Row]:
         return self._database.read(lambda tx: tx.rows("all_groups"))
 

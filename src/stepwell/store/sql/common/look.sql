@@ -41,6 +41,19 @@ SELECT stage, count(*) AS steps FROM steps_agenda GROUP BY stage;
 SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM workers
 WHERE alive_until > :now ORDER BY hostname, pid;
 
+-- name: all_workers(now)
+-- Also those that died, as long as their rows are kept.
+SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_until, w.alive_until > :now AS alive,
+       (SELECT count(*) FROM steps_agenda a JOIN steps s ON s.id = a.step_id
+        WHERE a.stage = 'running' AND s.lease_worker = w.id) AS running
+FROM workers w ORDER BY w.hostname, w.started_at;
+
+-- name: lanes_of_workers()
+SELECT worker_id, queue, action, place FROM worker_lanes ORDER BY worker_id, place, queue, action;
+
+-- name: logs_of_step(step_id)
+SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id ORDER BY id;
+
 -- name: readiness(id)
 SELECT r.*, a.stage, coalesce(a.held, false) AS held FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
 

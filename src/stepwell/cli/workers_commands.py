@@ -1,0 +1,97 @@
+"""Who runs steps, and how many at once: `workers`, `limits`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stepwell.cli.errors import Misuse
+from stepwell.cli.paper import Cell, Column, Paper
+from stepwell.cli.target import Target, database_option, json_option
+from stepwell.cli.text import age, clean, shorten, to_json
+
+NAMES_SHOWN = 6
+
+
+@click.command()
+@database_option
+@json_option
+@click.pass_obj
+def workers(target: Target, as_json: bool) -> None:
+    """The workers on record: alive or not heard of, their slots, queues and jobs."""
+    with target.open() as app:
+        found = app.workers()
+        now = app.database.now()
+    if as_json:
+        click.echo(to_json(found))
+        return
+    paper = Paper()
+    if not found:
+        paper.line(("No worker is on record: `stepwell up --app module:app` starts one.", "yellow"))
+        return
+    columns = [
+        Column("HOST"), Column("PID", right=True), Column("RUNS", right=True), Column("HEARD OF", right=True),
+        Column("UP", right=True), Column("QUEUES", folds=True), Column("JOBS", folds=True),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [
+            shorten(row["hostname"], 30),
+            str(row["pid"]),
+            f"{row['running']} of {row['slots']}",
+            age(row["heartbeat_at"], now) if row["alive"] else ("dead", "bold red"),
+            age(row["started_at"], now),
+            _few(row["queues"]),
+            _few(row["actions"]),
+        ]
+        for row in found
+    ]
+    paper.table(columns, rows)
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(map(clean, names[:NAMES_SHOWN])) + more
+
+
+@click.command()
+@click.option("--total", metavar="N", help="All steps of the database; `none` lifts the limit.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME=N", help="The steps of a queue (may be repeated).")
+@click.option("--action", "actions", multiple=True, metavar="NAME=N", help="The steps of a job (may be repeated).")
+@database_option
+@json_option
+@click.pass_obj
+def limits(target: Target, total: str | None, queues: tuple[str, ...], actions: tuple[str, ...], as_json: bool) -> None:
+    """Show how many steps may run at once over all workers, or set it: `stepwell limits --queue candles=4`."""
+    asked: list[tuple[Any, str, int | None]] = []
+    if total is not None:
+        asked.append(("total", "", _number(total, "--total")))
+    for kind, named in (("queue", queues), ("action", actions)):
+        for text in named:
+            name, sign, number = text.rpartition("=")
+            if not sign or not name:
+                raise Misuse(f"--{kind} {text}: say --{kind} NAME=N, for example --{kind} candles=4")
+            asked.append((kind, name, _number(number, f"--{kind} {name}")))
+    with target.open() as app:
+        for kind, name, maximum in asked:
+            app.limits.set(kind, name, maximum)
+        found = app.limits.all()
+    if as_json:
+        click.echo(to_json([{"kind": kind, "name": name, "maximum": most} for (kind, name), most in found.items()]))
+        return
+    paper = Paper()
+    if not found:
+        paper.line("There are no limits but the slots of the workers.")
+        return
+    paper.table(
+        [Column("LIMIT"), Column("OF"), Column("AT ONCE", right=True)],
+        ([kind, clean(name) or "all steps", f"{most:,}"] for (kind, name), most in found.items()),
+    )
+
+
+def _number(text: str, option: str) -> int | None:
+    if text.lower() == "none":
+        return None
+    if not text.isdecimal():
+        raise Misuse(f"{option}: {text!r} is not a number of steps (or `none`)")
+    return int(text)
