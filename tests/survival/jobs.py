@@ -127,6 +127,15 @@ def _fork_and_leave(seconds: float, go: str) -> int:
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
 
 
+def _fork_a_copy(seconds: float, go: str) -> int:
+    """It holds on to every file that the process had open."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(600)
+        os._exit(0)
+    return child
+
+
 def _fork_and_both_return(seconds: float, go: str) -> str:
     """The classic mistake: the forked copy goes on as if it were the slot itself."""
     child = os.fork()
@@ -204,6 +213,7 @@ _DEEDS: dict[str, Any] = {
     "end unwritably": _end_unwritably,
     "speak from a fork": _speak_from_a_fork,
     "fork and leave": _fork_and_leave,
+    "fork a copy": _fork_a_copy,
     "fork and both return": _fork_and_both_return,
     "spoil stdout": _spoil_stdout,
 }

@@ -10,28 +10,31 @@ from contextlib import suppress
 import pytest
 
 from stepwell.run.crew import SAME_SIGNAL_SECONDS
-from tests.survival.support import WAIT_SECONDS, Well
+from tests.survival.support import WAIT_SECONDS, Well, is_there
 
 
-def test_after_a_signal_running_steps_get_the_grace_period_and_nothing_new_begins(well: Well) -> None:
+@pytest.mark.parametrize("executor", ["process", "thread"])
+def test_after_a_signal_running_steps_get_the_grace_period_and_nothing_new_begins(well: Well, executor: str) -> None:
     """The signal goes to every process of the service, as service managers send it."""
-    worker = well.start("up", options=["--grace", "3"])
+    worker = well.start("up", executor=executor, options=["--grace", "3"])
     well.add("short", "wait", go="go")
     well.add("long", "wait", go="never")
     well.until_began("short")
     well.until_began("long")
     well.add("waiting")
     family = set(worker.family())
-    assert len(family) >= 3
+    assert len(family) >= (3 if executor == "process" else 1)
     for pid in (worker.pid, *family):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
     well.say("go")
+    well.until_states(short="Completed")
+    assert all(map(is_there, family))
     assert worker.process.wait(WAIT_SECONDS) == 0, worker.said
     well.until_gone(family)
     assert (str(well["short"].state), well["short"].rescues) == ("Completed", 0)
-    long = well["long"]
-    assert (str(long.state), long.reason, long.attempts, long.rescues) == ("Pending", "handed_back", 0, 0)
+    assert ("Pending", "handed_back") in well.path("long")  # the dispatcher may have had the last word
+    assert (well["long"].attempts, well["long"].rescues, well["long"].lease_worker) == (0, 0, None)
     assert str(well["waiting"].state) in ("Pending", "Dispatched")
     assert not well.entries("began", "waiting")
     assert well.app.breaker.safe_to_restart().running == 0

@@ -71,7 +71,7 @@ def test_the_steps_of_a_worker_killed_while_they_ran_are_run_by_another(well: We
 
 def test_the_process_that_beats_for_threads_does_not_outlive_its_worker(well: Well) -> None:
     """Even when a job has forked, and the copy holds on to everything that the worker had open."""
-    well.add("forks", "fork and leave")
+    well.add("forks", "fork a copy")
     well.add("running", "wait", go="go")
     killed = well.start(executor="thread")
     well.until_states(forks="Completed")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from typing import Final
 
 from stepwell.clock import SystemClock
 from stepwell.model.errors import StepwellError
+from stepwell.run import signals
 from stepwell.run.worker_row import WorkerRow, beat
 from stepwell.store import open_database
 
@@ -73,7 +73,8 @@ class ProcessHeart(Heart):
     def start(self, worker: WorkerRow) -> None:
         command = [sys.executable, "-c", "from stepwell.run.heart import main; main()"]
         # Through the pipe, for arguments can be read by everyone on the machine. Its end is our end.
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        with signals.held_back():
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
         task = {"url": self._url, "worker": worker.id, "alive": worker.alive_seconds, "pid": os.getpid()}
         with suppress(OSError):  # it has died already: `look_after` notices
@@ -99,8 +100,6 @@ class ProcessHeart(Heart):
 
 def main() -> None:
     """The second process."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # those are for the worker, which lives on for a while
-        signal.signal(number, signal.SIG_IGN)
     task = json.loads(sys.stdin.buffer.readline())
     gone = threading.Event()
 

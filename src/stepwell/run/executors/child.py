@@ -22,11 +22,10 @@ from stepwell.run.ending import Ending
 from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.locate import load_app
 from stepwell.run.running import LeaseLost, RunningStep
+from stepwell.run.signals import SIGNALS_OF_THE_WORKER
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
-
-SIGNALS_OF_THE_WORKER: Final = (signal.SIGINT, signal.SIGTERM)
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -128,7 +127,7 @@ def _let_the_fork_server_end() -> None:
 
 
 def _leave_signals_to_the_worker() -> None:
-    """Who stops a service may signal all of its processes: the worker decides when this one has to end.
+    """It decides when this process has to end.
 
     Handlers, for what is ignored would be ignored by every program that a job starts; and only here, for a job may
     have to end a process that it forked.

@@ -21,9 +21,10 @@ from typing import Any, Final
 import msgspec
 
 from stepwell.model.errors import DatabaseUnavailable, InvalidStep
+from stepwell.run import signals
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
-from stepwell.run.executors.child import SIGNALS_OF_THE_WORKER, send, serve
+from stepwell.run.executors.child import send, serve
 from stepwell.run.executors.inbox import Inbox
 from stepwell.run.finish import RESCUES, Claim, Ended, Finisher
 from stepwell.store import Database
@@ -192,14 +193,9 @@ class _Slot:
         self.process: ForkServerProcess | None = self._context.Process(
             target=serve, args=(theirs, app_name, self.cancelled, max_memory), daemon=True
         )
-        # The first one starts the fork server, and who stops a service may signal all of its processes: these are
-        # for the worker alone. The slot takes the block away.
-        resource_tracker.ensure_running()  # or it would be started in between, and unblock them
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_WORKER)
-        try:
+        resource_tracker.ensure_running()  # or it would be started in between, and let the signals through again
+        with signals.held_back():  # the first slot starts the fork server, too
             self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self.inbox = Inbox(self.connection.fileno())
         self.ready = self._has_served = False
