@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import signal
+import time
 from typing import Any
 
 import pytest
 
+from stepwell.model.errors import DatabaseUnavailable
+from stepwell.run.ending import Ending
+from stepwell.run.worker import Worker
 from tests.survival.support import Well
 
 
@@ -40,5 +45,37 @@ def test_a_worker_that_slept_beyond_its_lease_gives_its_steps_up_and_goes_on(wel
     assert "1 run no longer counted" in worker.said
 
 
+def _idle_worker(well: Well) -> Worker:
+    """One whose rounds the test makes."""
+    worker = well.app.worker(slots=1)
+    worker._next_roll_call = math.inf
+    return worker
+
+
 def _workers(well: Well) -> list[Any]:
     return [row["id"] for row in well.app.database.read(lambda tx: tx.fetch("SELECT id FROM workers", {}))]
+
+
+def test_what_was_claimed_ahead_of_a_long_stop_is_not_begun_after_it(well: Well) -> None:
+    worker = _idle_worker(well)
+    well.add("ahead")
+    worker._waiting.extend(well.app.database.transact(lambda tx: worker._claim(tx, 1)))
+    worker._waiting_since = time.monotonic() - 10.0
+    worker.stop()  # only so that it does not claim the step anew
+    worker._round(())
+    assert not well.entries("began", "ahead")
+    assert ("Pending", "handed_back") in well.path("ahead")
+    worker.row.sign_off()
+
+
+def test_a_worker_with_endings_to_write_rests_while_there_is_no_database(well: Well) -> None:
+    worker = _idle_worker(well)
+    well.add("ended")
+    (claim,) = well.app.database.transact(lambda tx: worker._claim(tx, 1))
+    worker._note_ending(claim, Ending(verb="finish", response="1"), time.monotonic() - 1.0)
+    worker._wait_out(DatabaseUnavailable("gone"))
+    assert worker._pause() > 0.05
+    worker._quiet_until, worker._next_roll_call = 0.0, math.inf
+    worker._round(())
+    assert str(well["ended"].state) == "Completed"
+    worker.row.sign_off()

@@ -139,12 +139,12 @@ class Worker:
             times.append(self._stops_at)
         if self._waiting:
             times.append(self._waiting_since + HAND_BACK_SECONDS)
-        if self._endings:
-            times.append(self._oldest_ending + GATHER_SECONDS)
         if now < self._quiet_until:
             times.append(self._quiet_until)
         else:
             times.append(self._next_roll_call)
+            if self._endings:
+                times.append(self._oldest_ending + GATHER_SECONDS)
             if self._executor.free() and self._stops_at is None:
                 times += self._looks
         return max(0.0, min([POLL_SECONDS, *(moment - now for moment in times)]))
@@ -245,12 +245,13 @@ class Worker:
         self._seconds_per_step = seconds if known is None or seconds > 10 * known else 0.9 * known + 0.1 * seconds
 
     def _start_waiting(self, now: float) -> None:
-        while self._waiting and self._executor.free():
-            self._start(self._waiting.popleft(), now)
+        # First: this worker may have been stopped for so long that the steps are not its own any more.
         if self._waiting and (now >= self._waiting_since + HAND_BACK_SECONDS or self._stops_at is not None):
             self._seconds_per_step = HAND_BACK_SECONDS  # it was wrong: nothing ahead until it is known better
             while self._waiting:
                 self._note_ending(self._waiting.popleft(), Ending(verb="hand_back"), now)
+        while self._waiting and self._executor.free():
+            self._start(self._waiting.popleft(), now)
 
     def _note_ending(self, claim: Claim, ending: Ending, now: float) -> None:
         if not self._endings:
