@@ -19,8 +19,9 @@ BATCH: Final = 128
 
 _MOMENT: Final = "2026-01-01 00:00:00.000000+00:00"
 _COLUMNS: Final = ("id", "state", "action", "arguments", "next", "parent", "blocked", "children")
+# `integer PRIMARY KEY`, because SQLite then needs no index for it: a page less to write with every step.
 _SCHEMA: Final = (
-    "CREATE TABLE steps (id bigint PRIMARY KEY, state text NOT NULL, action text NOT NULL, arguments text NOT NULL, "
+    "CREATE TABLE steps (id integer PRIMARY KEY, state text NOT NULL, action text NOT NULL, arguments text NOT NULL, "
     "next bigint, parent bigint, blocked integer NOT NULL, children integer NOT NULL)",
     "CREATE INDEX pending ON steps (id) WHERE state = 'Pending' AND blocked = 0",
     "CREATE INDEX dispatched ON steps (id) WHERE state = 'Dispatched'",
