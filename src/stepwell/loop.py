@@ -10,7 +10,7 @@ from typing import Final
 
 from stepwell.bell import Stop
 from stepwell.store import Database, News
-from stepwell.store.ear import EVERYTHING
+from stepwell.store.ear import EVERYTHING, DeafEar
 
 _LOGGER: Final = logging.getLogger("stepwell.loop")
 
@@ -18,11 +18,13 @@ _LOGGER: Final = logging.getLogger("stepwell.loop")
 OUTAGE_SECONDS: Final = (0.5, 30.0)
 
 
-def run_loop(name: str, database: Database, stop: Stop, one_round: Callable[[Collection[News]], float]) -> None:
-    """Rounds until told to stop. No trouble ends this loop."""
+def run_loop(
+    name: str, database: Database, stop: Stop, one_round: Callable[[Collection[News]], float], *, listens: bool = True
+) -> None:
+    """Rounds until told to stop, each after the pause that the last one asked for, or at the next news."""
     pause: float = 0.0
     trouble = OUTAGE_SECONDS[0]
-    with closing(database.listen()) as ear:
+    with closing(database.listen() if listens else DeafEar()) as ear:
         news: Collection[News] = EVERYTHING
         while not stop.is_set():
             try:

@@ -61,7 +61,7 @@ class Reaper:
 
     def run(self, stop: Stop) -> None:
         """Rounds until told to stop."""
-        run_loop("reaper", self._database, stop, self._watch)
+        run_loop("reaper", self._database, stop, self._watch, listens=False)
 
     def _watch(self, news: Collection[News]) -> float:
         elapsed, now = self._database.clock.monotonic(), self._database.now()

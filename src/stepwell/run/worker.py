@@ -28,7 +28,7 @@ from stepwell.run.heart import Heart
 from stepwell.run.lifecycle import describe, not_completed
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
 from stepwell.share.strategies import Strategy
-from stepwell.store import Database, Row, Transaction
+from stepwell.store import Database, News, Row, Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
@@ -100,6 +100,7 @@ class Worker:
         self._bell = Bell()
         self._stops_at: float | None = None
         self._looks: list[float] = [0.0]  # moments at which to look for work, whatever is heard
+        self._is_told = False  # that there is work: then it need not look first
         self._next_roll_call = 0.0
         self._is_unsure = False  # whether its row may have become stale: then it says first that it is alive
         self._last_round = time.monotonic()
@@ -122,6 +123,7 @@ class Worker:
             while self._stops_at is None or self._runs or self._waiting or self._endings:
                 news = ear.wait([self._bell, *self._executor.files()], self._pause())
                 self._bell.silence()
+                self._is_told = ear.is_precise and News.WORK in news
                 self._round(news)
                 if self._stops_at is not None and time.monotonic() >= self._stops_at:
                     self._hand_all_back()
@@ -186,7 +188,7 @@ class Worker:
         want = min(self._executor.free() + self._ahead() - len(self._waiting), BATCH) if due else 0
         if due:
             self._looks = [moment for moment in self._looks if moment > now]
-            if want > 0 and not self._endings and not self._claimer.is_there_work():
+            if want > 0 and not self._endings and not self._is_told and not self._claimer.is_there_work():
                 want = 0
         want = max(want, 0)
         if self._endings or want:

@@ -36,6 +36,7 @@ QUIET_SECONDS: Final = 0.005
 # A statement is prepared when it is used this often on a connection: planning a tick takes longer than running it.
 PREPARE_AFTER: Final = 3
 RECONNECT_SECONDS: Final = 5.0
+RESTED_SECONDS: Final = 1.0
 _MIGRATION_LOCK: Final = 0x57E9_3E11  # any number will do, as long as it is ours
 
 _LOGGER: Final = logging.getLogger("stepwell.postgres")
@@ -122,6 +123,8 @@ class _CallersTransaction(PostgresTransaction):
 class PostgresEar(Ear):
     """Listens on a connection of its own. While that is lost, everything may have been told."""
 
+    is_precise = True
+
     def __init__(self, url: str) -> None:
         self._url = url
         self._connection: psycopg.Connection[Any] | None = None
@@ -180,6 +183,14 @@ class PostgresMigrationSession(MigrationSession):
         self._connection.execute(script.encode())
 
 
+def _check_if_rested(connection: psycopg.Connection[Any]) -> None:
+    """One that was used a moment ago is not asked whether it is alive: that would cost a round trip each time."""
+    now = time.monotonic()
+    if now - getattr(connection, "stepwell_used_at", 0.0) > RESTED_SECONDS:
+        psycopg_pool.ConnectionPool.check_connection(connection)
+    connection.stepwell_used_at = now  # type: ignore[attr-defined]
+
+
 class PostgresDatabase(Database):
     dialect = "postgres"
 
@@ -217,7 +228,7 @@ class PostgresDatabase(Database):
             timeout=CONNECT_TIMEOUT,
             kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
             configure=self._look_for_a_pooler,
-            check=psycopg_pool.ConnectionPool.check_connection,
+            check=_check_if_rested,
             open=True,
         )
 
