@@ -76,8 +76,8 @@ class OwnServer:
 class LossyProxy:
     """Stands between a program and PostgreSQL, and cuts a session at a commit.
 
-    `lose` chooses the next commit of a transaction that said a certain thing; `chance` cuts commits at random. Cut
-    `before`, the commit never arrives; cut `after`, it is done and nobody learns of it.
+    `lose` chooses the next commit of a transaction that said a certain thing, `lose_at_random` so many of all commits.
+    Cut `before`, the commit never arrives; cut `after`, it is done and nobody learns of it.
     """
 
     def __init__(self, url: str) -> None:
@@ -91,7 +91,8 @@ class LossyProxy:
         self._listener.listen()
         self._lock = threading.Lock()
         self._words: tuple[bytes, str] | None = None
-        self._chance: tuple[random.Random, float] | None = None
+        self._chance = random.Random()
+        self._left = 0
         self._stops = False
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -101,9 +102,10 @@ class LossyProxy:
         with self._lock:
             self._words = (words, when)
 
-    def lose_at_random(self, chance: random.Random, share: float) -> None:
+    def lose_at_random(self, seed: int, times: int) -> None:
+        """One commit in six, until it has happened so many times."""
         with self._lock:
-            self._chance = (chance, share) if share else None
+            self._chance, self._left = random.Random(seed), times
 
     @property
     def has_cut(self) -> bool:
@@ -154,7 +156,8 @@ class LossyProxy:
                 (_, when), self._words = self._words, None
                 self.cuts += 1
                 return when
-            if self._chance is not None and self._chance[0].random() < self._chance[1]:
+            if self._left and self._chance.random() < 1 / 6:
                 self.cuts += 1
-                return self._chance[0].choice(["before", "after"])
+                self._left -= 1
+                return self._chance.choice(["before", "after"])
         return None

@@ -33,7 +33,7 @@ def test_whatever_a_job_does_to_its_process_ends_with_the_state_that_it_deserves
         well.until_states(**{deed: "Failed"})
         step = well[deed]
         assert (step.reason, step.rescues, step.retries, step.attempts) == ("poison", 4, 0, 4)
-        assert [change for change in well.path(deed) if change[0] == "Pending"][1:] == [("Pending", "rescued")] * 3
+        assert well.path(deed).count(("Pending", "rescued")) == 3
     assert "exit code 7" in str(well["os._exit"].error_message)
     assert "SIGKILL" in str(well["kill"].error_message)
     assert "SIGSEGV" in str(well["segfault"].error_message)
@@ -94,7 +94,7 @@ def test_a_job_that_misuses_the_pipe_of_its_slot_cannot_hold_the_worker_up(well:
 
 @pytest.mark.parametrize("executor", ["process", "thread"])
 def test_a_job_that_holds_the_gil_beyond_the_lease_does_not_silence_its_worker(well: Well, executor: str) -> None:
-    seconds = 5.0
+    seconds = 4.0
     well.add("holder", "hold the gil", seconds=seconds)
     well.start(executor=executor, lease=3.0)
     well.until_states(holder="Completed")

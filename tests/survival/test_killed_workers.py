@@ -87,7 +87,7 @@ def test_workers_that_are_killed_again_and_again_finish_all_of_it(well: Well) ->
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    for number in range(30):
+    for number in range(20):
         well.add(f"step {number}", "nap", seconds=chance.uniform(0.0, 0.1))
     for number in range(5):
         root, *_ = well.app.enqueue_many(_family_tree(number))
