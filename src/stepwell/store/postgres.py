@@ -73,6 +73,7 @@ class PostgresTransaction(Transaction):
         super().__init__(sql)
         self._connection = connection
         self.told: set[News] = set()
+        self.has_begun = False  # whether the server has answered to anything
 
     def tell(self, news: News) -> None:
         self.told.add(news)
@@ -86,11 +87,15 @@ class PostgresTransaction(Transaction):
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         with _translated(), self._cursor() as cursor:
-            return cursor.execute(sql.encode(), parameters).fetchall()
+            found = cursor.execute(sql.encode(), parameters).fetchall()
+            self.has_begun = True
+            return found
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
         with _translated(), self._cursor() as cursor:
-            return cursor.execute(sql.encode(), parameters).rowcount
+            changed = cursor.execute(sql.encode(), parameters).rowcount
+            self.has_begun = True
+            return changed
 
     def array(self, values: Sequence[Any]) -> list[Any]:
         return list(values)
@@ -251,9 +256,14 @@ class PostgresDatabase(Database):
             if not self._prepares:
                 connection.prepare_threshold = None
             tx = PostgresTransaction(connection, self.sql)
-            if isinstance(self.clock, SystemClock) and self._read_clock(tx):
-                connection.rollback()  # whoever holds one snapshot has to say so before anything else
-            yield tx
+            try:
+                if isinstance(self.clock, SystemClock) and self._read_clock(tx):
+                    connection.rollback()  # whoever holds one snapshot has to say so before anything else
+                yield tx
+            except DatabaseUnavailable as error:
+                if connection.closed and not tx.has_begun:  # it was dead when we got it: another one may not be
+                    raise Conflict(str(error)) from error
+                raise
             if tx.told:
                 self._notify(tx)
 
