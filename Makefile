@@ -12,7 +12,7 @@ BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types check bench-tick bench-peers clean
+.PHONY: help demo test lint format types check bench bench-tick bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ types: $(DEV) ## check types
 	@$(BIN)/mypy
 
 check: lint types test ## everything that must hold before a commit
+
+bench: $(DEV) ## measure Stepwell beside the limit and its peers; ARGS go to the benchmark
+	@$(BIN)/python -m bench $(ARGS)
 
 bench-tick: $(DEV) ## measure the tick; ARGS go to the benchmark
 	@$(BIN)/python -m bench.tick $(ARGS)
