@@ -88,7 +88,8 @@ def _median(figures: Callable[[], Iterable[Measured]], runs: int) -> Iterable[Me
 def _noted(say: Say, figures: Iterable[Measured]) -> list[Measured]:
     kept: list[Measured] = []
     for figure in figures:
-        say(f"  {figure.system} on {figure.database}: {figure.name} {figure.shown} {figure.unit}")
+        value = figure.detail if figure.value is None else f"{figure.shown} {figure.unit}"
+        say(f"  {figure.system} on {figure.database}: {figure.name}: {value}")
         kept.append(figure)
     return kept
 
