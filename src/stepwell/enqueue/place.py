@@ -92,7 +92,7 @@ def place(
     """
     around = Neighbours()
     # Most steps of a big call name nobody and nothing: they need a group, a queue and no more thought.
-    naming = [placement for placement in placements if _names_others(placement.draft)]
+    naming = [placement for placement in placements if names_others(placement.draft)]
     # By the draft itself, and by its uuid.
     new: dict[int | str, Placement] = {}
     if naming:
@@ -114,7 +114,7 @@ def place(
     return around
 
 
-def _names_others(draft: NewStep) -> bool:
+def names_others(draft: NewStep) -> bool:
     return (
         draft.parent is not None
         or bool(draft.depends_on)
@@ -396,11 +396,14 @@ def _inherit(placement: Placement, queues: set[str]) -> None:
     placement.priority = placement.draft.priority
     if (above := placement.parent or placement.elder) is not None and placement.priority != "high":
         placement.priority = above.priority if isinstance(above, Placement) else above["priority"]
-    asked = placement.draft.queue
+    placement.queue = queue_of(placement.draft.queue, placement.priority, queues)
+
+
+def queue_of(asked: str | None, priority: str, queues: set[str]) -> str:
+    """The queue that was asked for, if it is known; the urgent have one of their own."""
     if asked is not None:
-        placement.queue = asked if asked in queues else DEFAULT_QUEUE
-    else:
-        placement.queue = PRIORITY_QUEUE if placement.priority == "high" else DEFAULT_QUEUE
+        return asked if asked in queues else DEFAULT_QUEUE
+    return PRIORITY_QUEUE if priority == "high" else DEFAULT_QUEUE
 
 
 def normal_uuid(text: Any, what: str) -> str:

@@ -40,6 +40,10 @@ class Transaction(ABC):
     def __init__(self, sql: dict[str, str]) -> None:
         self._sql = sql
 
+    def knows(self, statement: str) -> bool:
+        """Whether this dialect has a statement of that name: some are worth their while on one database only."""
+        return statement in self._sql
+
     def rows(self, statement: str, **parameters: Any) -> list[Row]:
         """Every row that the statement returns."""
         return self.fetch(self._sql[statement], parameters)

@@ -5,6 +5,29 @@ SELECT array_agg(nextval('steps_id_seq')) AS numbers FROM generate_series(1, :co
 -- A sequence: nobody waits for anybody, also inside long transactions.
 SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1, :count);
 
+-- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
+-- A step that has to do with no other, in one round trip: its turn, its row (and, by trigger, its history), its place on
+-- the agenda.
+WITH turn AS (
+    SELECT nextval('steps_round_robin') AS number
+), created AS (
+    INSERT INTO steps (uuid, workflow_id, block_uuid, "index", action, arguments, label, relatable_type, relatable_id,
+                       queue, "group", priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key,
+                       concurrency_limit, placed, created_at, updated_at)
+    SELECT CAST(:uuid AS uuid), CAST(:uuid AS uuid), CAST(:uuid AS uuid), 1, :action, CAST(:arguments AS json), :label,
+           :relatable_type, :relatable_id, :queue,
+           (CAST(:rotation AS text[]))[1 + mod(number, cardinality(CAST(:rotation AS text[])))], :priority, :max_retries,
+           CAST(:dispatch_after AS timestamptz), :timeout, :cooldown, :concurrency_key, :concurrency_limit, true, :now, :now
+    FROM turn
+    RETURNING id, "group", queue, action, priority, dispatch_after, concurrency_key
+), enrolled AS (
+    INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+    SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, "group", queue, action,
+           CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
+    FROM created
+)
+SELECT id FROM created;
+
 -- name: lock_steps(ids, uuids)
 SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,
        child_block_uuid, "index"
