@@ -103,7 +103,7 @@ class LossyProxy:
             self._words = (words, when)
 
     def lose_at_random(self, seed: int, times: int) -> None:
-        """One commit in six, until it has happened so many times."""
+        """One commit in four, until it has happened so many times."""
         with self._lock:
             self._chance, self._left = random.Random(seed), times
 
@@ -156,7 +156,7 @@ class LossyProxy:
                 (_, when), self._words = self._words, None
                 self.cuts += 1
                 return when
-            if self._left and self._chance.random() < 1 / 6:
+            if self._left and self._chance.random() < 1 / 4:
                 self.cuts += 1
                 self._left -= 1
                 return self._chance.choice(["before", "after"])
