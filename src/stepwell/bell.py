@@ -14,18 +14,24 @@ class Bell:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
+        self._is_ringing = False
 
     def fileno(self) -> int:
         return self._reader
 
     def ring(self) -> None:
-        with suppress(OSError):  # full: it is ringing already
-            os.write(self._writer, b"!")
+        """Wake whoever waits. Many may ring at once; the first is enough (a system call for each is not)."""
+        if not self._is_ringing:
+            self._is_ringing = True
+            with suppress(OSError):
+                os.write(self._writer, b"!")
 
     def silence(self) -> None:
+        """Before looking at what there is: whoever rings after that wakes us again."""
         with suppress(BlockingIOError):
             while os.read(self._reader, 4096):
                 pass
+        self._is_ringing = False
 
     def __del__(self) -> None:
         os.close(self._reader)
