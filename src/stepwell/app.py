@@ -16,8 +16,8 @@ from stepwell.enqueue.create import Creator
 from stepwell.enqueue.draft import NewStep
 from stepwell.events import Events
 from stepwell.look.reader import Reader, TreeNode
-from stepwell.model.errors import InvalidStep, StepwellError
-from stepwell.model.states import State
+from stepwell.model.errors import IllegalTransition, InvalidStep, StepwellError
+from stepwell.model.states import State, is_legal
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
 from stepwell.operate import sweep as sweeping
@@ -295,6 +295,20 @@ class Stepwell:
     def complete(self, which: AnyStep, *, who: str, why: str | None = None, response: Any = None) -> None:
         """Resolve a step by hand, with a result."""
         self._actions.complete(self.step(which).id, who, why, response)
+
+    def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
+        """Move a step by hand to another state: whatever the table of transitions lets a person do.
+
+        Pending (or Running) is a retry, with all that comes back; Completed, Skipped and Cancelled are what they say.
+        """
+        step = self.step(which)
+        moves: dict[State, Callable[..., Any]] = {
+            State.PENDING: self.retry, State.RUNNING: self.retry, State.COMPLETED: self.complete,
+            State.SKIPPED: self.skip, State.CANCELLED: self.cancel,
+        }  # fmt: skip
+        if state not in moves or not is_legal(step.state, state, operator=True):
+            raise IllegalTransition(f"step {step.id} is {step.state}: nobody moves it from there to {state} by hand")
+        moves[state](step, who=who, why=why)
 
     def pause_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Hold back the Pending steps of a step's workflow."""

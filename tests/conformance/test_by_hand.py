@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import ActionRefused, StepNotFound, UnstorableValue
+from stepwell import ActionRefused, IllegalTransition, State, StepNotFound, UnstorableValue
 from stepwell.run.finish import Finisher
 from tests.conformance.support import Engine
 
@@ -190,3 +190,26 @@ def test_what_is_handed_out_or_running_cannot_be_completed(engine: Engine) -> No
             with pytest.raises(ActionRefused, match=rf"\({label}\) is Running"):
                 act(engine, "complete", label)
         assert engine.state("running") == "Running"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "target"),
+    [("fail", State.PENDING), ("fail", State.COMPLETED), ("stop", State.SKIPPED), ("pending", State.CANCELLED)],
+)
+def test_a_person_may_move_a_step_as_the_table_says(engine: Engine, outcome: str, target: State) -> None:
+    engine.plant("a" if outcome == "pending" else f"a:{outcome}")
+    if outcome != "pending":
+        engine.settle()
+    engine.app.transition_to(engine.refs["a"], target, who="ann", why="by hand")
+    last = engine.app.history(engine.refs["a"])[-1]
+    assert (last.to_state, last.actor) == (target, "operator:ann")
+
+
+@pytest.mark.parametrize("target", [State.DISPATCHED, State.FAILED, State.STOPPED, State.NOT_RUNNABLE, State.PENDING])
+def test_a_move_that_no_person_makes_names_both_states_and_changes_nothing(engine: Engine, target: State) -> None:
+    engine.plant("a")
+    engine.settle()
+    before = engine.snapshot()
+    with pytest.raises(IllegalTransition, match=f"Completed.*{target}"):
+        engine.app.transition_to(engine.refs["a"], target, who="ann")
+    assert engine.snapshot() == before
