@@ -13,7 +13,7 @@ from stepwell.cli.history import write_history
 from stepwell.cli.paper import Cell, Column, Paper, of_state
 from stepwell.cli.parameters import BIGGEST_ID, STATE, relatable, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, span, to_json
+from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.model.states import State
 from stepwell.model.step import Step
@@ -97,11 +97,12 @@ def show(target: Target, step: str, as_json: bool) -> None:
     with target.open() as app:
         found = app.step(step)
         history = app.history(found)
+        logs = app.logs(found)
         upstream = app.database.read(lambda tx: tx.rows("dependencies_of", id=found.id))
         now = app.database.now()
     if as_json:
         ids = [row["id"] for row in upstream]
-        click.echo(to_json({"step": found, "depends_on": ids, "history": history}))
+        click.echo(to_json({"step": found, "depends_on": ids, "history": history, "logs": logs}))
         return
     paper = Paper()
     paper.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
@@ -114,8 +115,16 @@ def show(target: Target, step: str, as_json: bool) -> None:
         paper.block("Error (the first)", found.error_message)
     if found.error_stack_trace:
         paper.block("Stack trace", found.error_stack_trace)
+    if found.checkpoint is not None:
+        paper.block("Checkpoint", _pretty(found.checkpoint))
     paper.heading("History")
     write_history(paper, history)
+    if logs:
+        paper.heading("Log")
+        paper.table(
+            [Column("AT"), Column("ATTEMPT", right=True), Column("LEVEL"), Column("MESSAGE", folds=True)],
+            ([exact(row["at"]), str(row["attempt"]), row["level"], clean(row["message"])] for row in logs),
+        )
 
 
 def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, Cell]]:
@@ -141,7 +150,9 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "rescues", str(step.rescues or "")
     yield "throttled", "now" if step.is_throttled else "earlier" if step.was_throttled else ""
     yield "timeout", f"{span(step.timeout)}, cooldown {span(step.cooldown)}" if step.timeout else ""
+    yield "progress", _progress(step)
     yield "key", step.idempotency_key or ""
+    yield "runs with", f"{step.concurrency_limit} at once of {step.concurrency_key}" if step.concurrency_key else ""
     yield "lease", f"{step.lease_worker} (token {step.lease_token})" if step.lease_worker else ""
     yield "lease ends", exact(step.lease_deadline, now)
     yield "host", step.hostname or ""
@@ -149,10 +160,17 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "created", exact(step.created_at, now)
     yield "not before", exact(step.dispatch_after, now)
     yield "started", exact(step.started_at, now)
+    yield "next stage", step.stage or ""
     yield "own code done", exact(step.own_code_done_at, now)
     yield "ended", exact(step.completed_at, now)
     yield "ran for", span(step.duration) if step.duration is not None else ""
     yield "changed", exact(step.updated_at, now)
+
+
+def _progress(step: Step) -> str:
+    if step.progress_done is None:
+        return ""
+    return f"{step.progress_done:g}" + (f" of {step.progress_total:g}" if step.progress_total is not None else "")
 
 
 def _pretty(value: Any) -> str:
