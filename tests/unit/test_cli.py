@@ -15,7 +15,7 @@ from stepwell.cli import COMMANDS, main
 from tests.unit.cli_support import environment, plain_sql, run, run_bare
 
 NAMES = [name for section in COMMANDS.values() for name in section]
-MAY_CREATE = {"demo", "migrate", "enqueue", "completion"}
+MAY_CREATE = {"demo", "migrate", "enqueue", "completion", "up", "worker"}
 # With the arguments that each of them needs.
 LOOK_OR_ACT = [
     ["dispatcher"],
@@ -27,6 +27,9 @@ LOOK_OR_ACT = [
     ["stats"],
     ["groups"],
     ["ticks"],
+    ["workers"],
+    ["limits"],
+    ["reaper", "--once"],
     ["retry", "1"],
     ["cancel", "1"],
     ["skip", "1"],
@@ -65,7 +68,7 @@ def test_every_command_says_what_it_does(name: str) -> None:
     assert all(len(line) <= 80 for line in shown.splitlines())
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"demo", "dispatcher", "completion"}))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"demo", "dispatcher", "completion", "up", "worker", "reaper"}))
 def test_whatever_looks_or_acts_answers_in_json_if_asked(name: str) -> None:
     assert any("--json" in parameter.opts for parameter in a_command(name).params)
 

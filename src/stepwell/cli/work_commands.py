@@ -14,6 +14,7 @@ from stepwell.cli.errors import Misuse
 from stepwell.cli.logs import log_to_stderr
 from stepwell.cli.target import Target, database_option
 from stepwell.cli.text import clean, counted, without_password
+from stepwell.model.errors import AppNotFound
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -157,7 +158,10 @@ def _load(target: Target, name: str | None) -> Stepwell:
     if not name:
         raise Misuse("which app? Say --app module:variable (or set STEPWELL_APP), for example --app shop.jobs:app")
     sys.path.insert(0, os.getcwd())
-    app = load_app(name)
+    try:
+        app = load_app(name)
+    except AppNotFound as error:
+        raise Misuse(str(error)) from error
     if target.chosen and target.url != app.database.url:
         raise Misuse(f"--db says {target}, but {name} is on {without_password(app.database.url)}: leave --db out")
     if not app.jobs.actions():

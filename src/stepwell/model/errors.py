@@ -52,6 +52,10 @@ class UnknownAction(StepwellError, LookupError):
     """No job of that name is registered with this app."""
 
 
+class AppNotFound(StepwellError):
+    """What was named as `module:variable` is no app."""
+
+
 class StepTimeout(StepwellError, TimeoutError):
     """A step that somebody waited for has not ended in time; it goes on all the same."""
 

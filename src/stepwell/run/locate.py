@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from stepwell.model.errors import StepwellError
+from stepwell.model.errors import AppNotFound, StepwellError
 from stepwell.store.migrate import taking_the_schema_for_granted
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def load_app(name: str, *, in_slot: bool = False) -> Stepwell:
 
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise StepwellError(f"{name!r} does not name an app: say module:variable, for example shop.jobs:app")
+        raise AppNotFound(f"{name!r} does not name an app: say module:variable, for example shop.jobs:app")
     with taking_the_schema_for_granted(in_slot):
         if module_name in _MAIN:
             module = sys.modules.get("__mp_main__", sys.modules["__main__"])
@@ -31,17 +33,27 @@ def load_app(name: str, *, in_slot: bool = False) -> Stepwell:
             except ModuleNotFoundError as error:
                 if error.name is None or not module_name.startswith(error.name):
                     raise
-                raise StepwellError(f"there is no module {module_name!r} to import here") from error
+                raise AppNotFound(f"there is no module {module_name!r} to import here") from error
         app = module
         for part in attribute.split("."):
             app = getattr(app, part, None)  # type: ignore[assignment]
         if callable(app) and not isinstance(app, Stepwell):
+            _refuse_arguments(name, app)
             app = app()
     if not isinstance(app, Stepwell):
-        raise StepwellError(
+        raise AppNotFound(
             f"{name} is of type {type(app).__name__}: an app is a Stepwell, or a function that returns one"
         )
     return app
+
+
+def _refuse_arguments(name: str, maker: Callable[..., object]) -> None:
+    try:
+        inspect.signature(maker).bind()
+    except (TypeError, ValueError) as error:
+        raise AppNotFound(
+            f"{name} is neither an app nor a function that makes one without arguments ({error})"
+        ) from error
 
 
 def name_of(app: Stepwell) -> str:

@@ -1,0 +1,68 @@
+"""`stepwell workers`, `limits`, `up`, `worker` and `reaper` at the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stepwell import Stepwell
+from stepwell.run.worker_row import WorkerRow
+from tests.unit.cli_support import run, run_bare
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Stepwell:
+    return Stepwell(f"sqlite:///{tmp_path}/stepwell.db")
+
+
+def test_without_a_worker_it_says_how_to_start_one(app: Stepwell) -> None:
+    assert "stepwell up --app" in run(app.database.url, "workers").stdout
+
+
+def test_workers_are_shown_with_what_they_serve_and_run(app: Stepwell) -> None:
+    WorkerRow(app.database, ["candles", "default"], {"fetch", "store"}, 4)
+    shown = run(app.database.url, "workers").stdout
+    assert "0 of 4" in shown
+    assert "candles, default" in shown
+    assert "fetch, store" in shown
+    (row,) = json.loads(run(app.database.url, "workers", "--json").stdout)
+    assert (row["alive"], row["queues"], row["actions"]) == (True, ["candles", "default"], ["fetch", "store"])
+
+
+def test_limits_are_set_shown_and_lifted(app: Stepwell) -> None:
+    url = app.database.url
+    assert "no limits" in run(url, "limits").stdout
+    assert "candles" in run(url, "limits", "--queue", "candles=4", "--total", "10").stdout
+    assert app.limits.all() == {("queue", "candles"): 4, ("total", ""): 10}
+    run(url, "limits", "--queue", "candles=none")
+    assert json.loads(run(url, "limits", "--json").stdout) == [{"kind": "total", "name": "", "maximum": 10}]
+
+
+@pytest.mark.parametrize("wrong", [["--queue", "candles"], ["--action", "=4"], ["--total", "many"], ["--total", "-1"]])
+def test_a_limit_that_cannot_be_read_is_refused_and_nothing_changes(app: Stepwell, wrong: list[str]) -> None:
+    ended = run(app.database.url, "limits", *wrong, code=2)
+    assert ended.stderr.startswith("stepwell: --")
+    assert app.limits.all() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (None, "which app?"),
+        ("shop", "does not name an app"),
+        ("no_such_module:app", "there is no module 'no_such_module'"),
+        ("json:dumps", "dumps"),
+        ("json:nothing", "of type NoneType"),
+    ],
+)
+def test_an_app_that_cannot_be_found_is_refused_in_one_line(name: str | None, said: str) -> None:
+    ended = run_bare("up", *(["--app", name] if name else []), code=2)
+    assert said in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1
+
+
+def test_one_look_of_the_reaper_says_what_it_did(app: Stepwell) -> None:
+    said = run(app.database.url, "reaper", "--once").stdout
+    assert said == "0 steps rescued, 0 given up as poison, 0 recovered, 0 let go.\n"
