@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from bench import limit, own
@@ -42,14 +43,14 @@ Say = Callable[[str], None]
 
 
 def measure(database: str, extent: Extent, theirs: Sequence[Measured], options: argparse.Namespace) -> Iterator[Line]:
-    """Every line of one database. The limit is measured right beside our own figures: a machine has its moods."""
+    """Every line of one database. For each kind of work the limit is taken right beside it: a machine has its moods."""
     say: Say = options.say
-    quick = options.quick
-    allowed: list[Measured] = []
-    if not options.only_own:
-        allowed = _noted(say, _median(lambda: limit.measure(database, extent.sizes), options.runs))
-    ours = _noted(say, _median(lambda: own.measure(database, extent.sizes, quick), options.runs))
-    yield from side_by_side(database, ours, allowed, theirs)
+    for work in WORK:
+        allowed: list[Measured] = []
+        if not options.only_own:
+            allowed = _noted(say, _median(partial(limit.measure, database, extent.sizes, [work]), options.runs))
+        ours = _noted(say, _median(partial(own.measure, database, extent.sizes, work, options.quick), options.runs))
+        yield from side_by_side(database, work, ours, allowed, theirs)
     for figure in at_rest(database, extent.seconds_at_rest):
         yield of_figure(figure)
     for figure in drain_beside_finished(database, extent.sizes, extent.finished, extent.repetitions):

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from bench.figures import Figure
-from bench.load import CHAINS, MILLISECONDS, NO_OP, PICK_UP, WORK, Measured, figure_names
+from bench.load import CHAINS, MILLISECONDS, NO_OP, PICK_UP, Measured, figure_names
 
 TIMES: Final = "times"
 RATIO: Final = "ratio"
@@ -73,20 +73,18 @@ class Line:
 
 
 def side_by_side(
-    database: str, own: Sequence[Measured], limit: Sequence[Measured], peers: Sequence[Measured]
+    database: str, work: str, own: Sequence[Measured], limit: Sequence[Measured], peers: Sequence[Measured]
 ) -> Iterator[Line]:
-    """Every line of one database."""
+    """Every line of one kind of work on one database."""
     limits = {figure.name: figure.value for figure in limit}
-    for work in WORK:
-        for name in figure_names(work):
-            crews = [figure for figure in own if figure.name == name]
-            theirs = {
-                f"{figure.system} on {figure.database}": figure.value
-                for figure in peers
-                if figure.name == name and figure.value is not None
-            }
-            if crews:
-                yield from _lines_of(work, database, crews, limits.get(name), theirs)
+    for name in figure_names(work):
+        crews = [figure for figure in own if figure.name == name]
+        theirs = {
+            f"{figure.system} on {figure.database}": figure.value
+            for figure in peers
+            if figure.name == name and figure.value is not None
+        }
+        yield from _lines_of(work, database, crews, limits.get(name), theirs)
 
 
 def _lines_of(

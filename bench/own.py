@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench.load import CHAINS, FAN_OUT, IN_BULK, NO_OP, ONE_BY_ONE, PICK_UP, Measured, Sizes, figure_names, unit_of
+from bench.load import CHAINS, FAN_OUT, NO_OP, Measured, Sizes, figure_names, unit_of
 from bench.peers.__main__ import NOT_MEASURED, SECONDS_ASIDE, NotMeasured, _output_of
 from bench.peers.environment import ROOT
 from bench.peers.servers import fresh, scratch
@@ -57,19 +57,16 @@ EVERY_CREW: Final = [Crew(executor, workers) for executor in ("thread", "process
 FEW_CREWS: Final = [Crew("thread", 1), Crew("process", 1), Crew("async", 2)]
 
 
-def measure(database: str, sizes: Sizes, quick: bool = False) -> Iterator[Measured]:
-    """Every figure of one database, as soon as it is known."""
-    for work in (NO_OP, CHAINS, FAN_OUT):
-        crews = EVERY_CREW if not quick else FEW_CREWS if work == NO_OP else FEW_CREWS[:1]
-        for crew in crews:
-            yield from _measure_fresh(database, work, sizes, crew)
-    for work in (ONE_BY_ONE, IN_BULK, PICK_UP):
-        yield from _measure_fresh(database, work, sizes, Crew())
-
-
-def _measure_fresh(database: str, work: str, sizes: Sizes, crew: Crew) -> Iterator[Measured]:
-    with scratch() as directory, fresh(database, Path(directory)) as url:
-        yield from measure_at(Place(database, url, Path(directory, "ledger")), work, sizes, crew)
+def measure(database: str, sizes: Sizes, work: str, quick: bool = False) -> Iterator[Measured]:
+    """The figures of one kind of work, as soon as they are known."""
+    crews = [Crew()]
+    if work in (NO_OP, CHAINS, FAN_OUT) and not quick:
+        crews = EVERY_CREW
+    elif work == NO_OP:
+        crews = FEW_CREWS
+    for crew in crews:
+        with scratch() as directory, fresh(database, Path(directory)) as url:
+            yield from measure_at(Place(database, url, Path(directory, "ledger")), work, sizes, crew)
 
 
 def measure_at(place: Place, work: str, sizes: Sizes, crew: Crew) -> Iterator[Measured]:

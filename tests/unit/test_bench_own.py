@@ -61,7 +61,8 @@ def measured(
 
 
 def lines_of(database: str, own: list[Measured], limit: list[Measured], peers: list[Measured]) -> dict[str, Line]:
-    return {line.name: line for line in side_by_side(database, own, limit, peers)}
+    work = next(kind for kind in WORK if own[0].name.startswith(kind))
+    return {line.name: line for line in side_by_side(database, work, own, limit, peers)}
 
 
 @pytest.mark.parametrize(("database", "bar", "holds"), [("sqlite", ">= 0.3", True), ("postgres", ">= 0.5", False)])
@@ -106,7 +107,8 @@ def test_ten_times_is_asked_for_where_the_work_is_nothing_and_nowhere_else() -> 
 def test_of_times_the_shorter_is_the_better_one() -> None:
     p50, p99 = f"{PICK_UP} p50", f"{PICK_UP} p99"
     peers = [measured(p50, 40.0, "huey", "redis"), measured(p50, 4.0, "celery", "redis")]
-    lines = lines_of("sqlite", [measured(p50, 2.0), measured(p99, 11.0)], [measured(p50, 1.0, "the limit")], peers)
+    own = [measured(f"{PICK_UP} p{percent}", value) for percent, value in ((50, 2.0), (95, 9.0), (99, 11.0))]
+    lines = lines_of("sqlite", own, [measured(p50, 1.0, "the limit")], peers)
     assert (lines[p50].ratio, lines[p50].best_peer, lines[p50].holds) == (2.0, ("celery on redis", 4.0), True)
     assert lines[f"{p50}, ahead of the best peer"].value == 2.0
     assert (lines[p99].bar, lines[p99].holds) == ("<= 10", False)
