@@ -142,20 +142,22 @@ def _overtaken(engine: Engine, place: int, by: Callable[[], Any]) -> TickReport:
     return slow.run(GROUP)
 
 
-@pytest.mark.parametrize("place", [1, 2, 3])
-def test_a_tick_that_was_overtaken_commits_nothing_more(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, place: int
-) -> None:
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_tick_that_was_overtaken_commits_nothing_more(engine: Engine, place: int) -> None:
     engine.plant("root(child), ready", group=GROUP)
-    monkeypatch.setattr("stepwell.run.worker_row.ALIVE_SECONDS", 3600)
     with engine.worker() as runner:
         run_level(engine, runner, "root")
         engine.app.skip(engine.refs["root"], who="tester")
-        if place > 1:  # a full tick has more transactions: the state phases, the gates, the dispatch
+        if place > 1:  # a full tick has another transaction after the state phases
             tick(engine.app)
             engine.plant("more", group=GROUP)
         quick: list[TickReport] = []
-        lost = _overtaken(engine, place, lambda: quick.append(tick(engine.app, owner="quick")))
+
+        def overtake() -> None:
+            runner.worker.heartbeat()
+            quick.append(tick(engine.app, owner="quick"))
+
+        lost = _overtaken(engine, place, overtake)
         assert isinstance(lost.error, LockLost)
         actors = {row["actor"] for row in engine.sql("SELECT DISTINCT actor FROM step_transitions")}
         assert f"tick:{lost.tick}" not in actors

@@ -7,7 +7,7 @@ starve dispatch, the tick after such a one runs all phases whatever they change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -50,6 +50,22 @@ class TickReport:
         return self.gates_opened + sum(int(phase["rows"]) for phase in self.phases if phase["phase"] != 9)
 
 
+@dataclass(frozen=True, slots=True)
+class _Dispatch:
+    """What phases 9 and 10 did."""
+
+    found: int
+    pick_ms: float
+    dispatched: int
+    dispatch_ms: float
+
+    def as_phases(self) -> list[dict[str, Any]]:
+        return [
+            {"phase": 9, "name": "pick", "rows": self.found, "ms": round(self.pick_ms, 2)},
+            {"phase": 10, "name": "dispatch", "rows": self.dispatched, "ms": round(self.dispatch_ms, 2)},
+        ]
+
+
 class Tick:
     """Runs ticks for one dispatcher."""
 
@@ -70,7 +86,8 @@ class Tick:
         report.tick = lock.tick
         self._log.start(group, self._database.now())
         try:
-            self._phases(lock, report)
+            if self._state_phases(lock, report):
+                return self._finish(lock, report, started)
         except LockLost as lost:
             report.error = lost
             self._log.error(f"group {group}", lost)
@@ -83,7 +100,8 @@ class Tick:
         self._log.end(report.milliseconds, report.dispatched)
         return report
 
-    def _phases(self, lock: GroupLock, report: TickReport) -> None:
+    def _state_phases(self, lock: GroupLock, report: TickReport) -> bool:
+        """Phases 2 to 8; whether the tick goes on after them."""
         report.breaker_on = lock.survey.breaker_on
         waiting = list(STATE_PHASES)
         while waiting:
@@ -94,15 +112,41 @@ class Tick:
             changed = notes[-1][1]
             if changed and not lock.previous_ended_early:
                 report.ended_early = True
-                return
-        survey = lock.survey
-        # A phase of this tick that moved rows may have sent some back to Pending, unchecked.
-        unchecked = survey.unchecked or any(phase["rows"] for phase in report.phases)
-        report.gates_opened = self._guarded(lock, lambda tx, at: self._settle(tx, at, survey, unchecked))
-        if not report.breaker_on:
+                return False
+        return True
+
+    def _finish(self, lock: GroupLock, report: TickReport, started: float) -> TickReport:
+        """Settle the marks, pick, dispatch and end the tick, in one transaction: each would cost a commit of its own.
+
+        Nothing is told from inside: a conflict runs it again, and only what is committed is told.
+        """
+        clock = self._database.clock
+
+        def work(tx: Transaction, at: Moment) -> tuple[TickReport, _Dispatch | None]:
+            ended = replace(report, phases=list(report.phases))
+            # A phase of this tick that moved rows may have sent some back to Pending, unchecked.
+            unchecked = lock.survey.unchecked or any(phase["rows"] for phase in report.phases)
+            ended.gates_opened = settle_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
+            done = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else None
+            if done is None:
+                ended.breaker_on = False
+            else:
+                ended.dispatched = done.dispatched
+                ended.phases += done.as_phases()
+            if ended.gates_opened or ended.dispatched:
+                tx.tell(News.WORK)
+            ended.milliseconds = 1000 * (clock.monotonic() - started)
+            self._end(tx, lock, ended)
+            return ended, done
+
+        ended, done = self._guarded(lock, work)
+        if done is None:
             self._log.breaker_open()
-            return
-        self._tell_dispatch(report, self._guarded(lock, lambda tx, at: self._pick_and_dispatch(tx, at, lock.tick)))
+        else:
+            self._log.picked(done.found, done.pick_ms)
+            self._log.dispatched(done.dispatched, done.dispatch_ms)
+        self._log.end(ended.milliseconds, ended.dispatched)
+        return ended
 
     def _until_one_changes(
         self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: Moment
@@ -117,17 +161,8 @@ class Tick:
                 break
         return notes
 
-    def _settle(self, tx: Transaction, at: Moment, survey: Survey, unchecked: bool) -> int:
-        opened = settle_marks(tx, at, survey.marks, unchecked, survey.due)
-        if opened:
-            tx.tell(News.WORK)
-        return opened
-
-    def _pick_and_dispatch(self, tx: Transaction, at: Moment, tick: int) -> tuple[int, float, int, float] | None:
-        """Found and dispatched, each with its milliseconds; None if the breaker is off by now.
-
-        Says nothing itself: a conflict runs it again, and only what is committed is told.
-        """
+    def _pick_and_dispatch(self, tx: Transaction, at: Moment, tick: int) -> _Dispatch | None:
+        """Phases 9 and 10; None if the breaker is off by now."""
         clock = self._database.clock
         started = clock.monotonic()
         if tx.value("breaker_for_dispatch") != "on":
@@ -135,22 +170,7 @@ class Tick:
         ids = pick(tx, at, self._batch_limit, spare=int(tick % URGENT_TURNS == 0))
         picked = clock.monotonic()
         dispatched = dispatch(tx, at, ids, tick)
-        if dispatched:
-            tx.tell(News.WORK)
-        return len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked)
-
-    def _tell_dispatch(self, report: TickReport, done: tuple[int, float, int, float] | None) -> None:
-        if done is None:
-            report.breaker_on = False
-            self._log.breaker_open()
-            return
-        found, pick_ms, report.dispatched, dispatch_ms = done
-        report.phases += [
-            {"phase": 9, "name": "pick", "rows": found, "ms": round(pick_ms, 2)},
-            {"phase": 10, "name": "dispatch", "rows": report.dispatched, "ms": round(dispatch_ms, 2)},
-        ]
-        self._log.picked(found, pick_ms)
-        self._log.dispatched(report.dispatched, dispatch_ms)
+        return _Dispatch(len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked))
 
     def _guarded(self, lock: GroupLock, work: Callable[[Transaction, Moment], T]) -> T:
         """One transaction, behind the fence."""
