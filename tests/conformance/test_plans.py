@@ -31,11 +31,12 @@ ABOUT_WORKERS = {"register_worker", "heartbeat", "forget_worker"}  # they have t
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
-    "full_queues": [], "full_actions": ["x"],
+    "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"],
 }  # fmt: skip
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
-    "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most",
+    "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
+    "timeout", "cooldown", "concurrency_limit",
 }  # fmt: skip
 TIMES = {"now", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
@@ -190,7 +191,13 @@ def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
         return "00000000-0000-7000-8000-000000000000"
     if parameter in FLAGS:
         return True
-    json = {"progress": "[]", "response": "null", "data": "null", "said": '[{"id": 1, "token": 1, "duration": 0.1}]'}
+    json = {
+        "arguments": "{}",
+        "progress": "[]",
+        "response": "null",
+        "data": "null",
+        "said": '[{"id": 1, "token": 1, "duration": 0.1}]',
+    }
     return (json | {"group": "alpha", "idle_ms": "1000"}).get(parameter, "default")
 
 

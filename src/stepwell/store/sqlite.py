@@ -90,7 +90,9 @@ class SqliteTransaction(Transaction):
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         with _translated():
-            return _rows(self._connection.execute(sql, _adapt(parameters)))
+            cursor = self._connection.cursor()
+            cursor.row_factory = None  # it may be the caller's connection, with rows of another kind
+            return _rows(cursor.execute(sql, _adapt(parameters)))
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
         with _translated():
