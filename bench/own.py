@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.load import CHAINS, FAN_OUT, NO_OP, Measured, Sizes, figure_names, unit_of
-from bench.peers.__main__ import NOT_MEASURED, SECONDS_ASIDE, NotMeasured, _output_of
+from bench.peers.__main__ import NOT_MEASURED, SECONDS_ASIDE, NotMeasured, output_of
 from bench.peers.environment import ROOT
 from bench.peers.servers import fresh, scratch
 
@@ -73,7 +73,7 @@ def measure_at(place: Place, work: str, sizes: Sizes, crew: Crew) -> Iterator[Me
     """One kind of work on a database that may hold other steps already."""
     command = [sys.executable, "-m", "bench.peers.measure", "stepwell", work, sizes.as_json()]
     try:
-        said = _output_of(command, place.environment(crew), 2 * sizes.seconds + SECONDS_ASIDE)
+        said = output_of(command, place.environment(crew), 2 * sizes.seconds + SECONDS_ASIDE)
     except NotMeasured as error:
         for name in figure_names(work):
             yield Measured(name, place.database, crew.system, None, unit_of(work), f"{NOT_MEASURED}: {error}")

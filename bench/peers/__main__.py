@@ -61,13 +61,14 @@ def _run(entry: Entry, database: str, work: str, sizes: Sizes) -> Iterator[Measu
             "BENCH_LEDGER": str(Path(directory, "ledger")),
         }
         command = [str(python), "-m", "bench.peers.measure", entry.name, work, sizes.as_json()]
-        said = _output_of(command, environment, 2 * sizes.seconds + SECONDS_ASIDE)
+        said = output_of(command, environment, 2 * sizes.seconds + SECONDS_ASIDE)
     for line in said.splitlines():
         figure = Measured(**json.loads(line))
         yield figure if figure.value is None else replace(figure, detail=f"{figure.detail}; {durability}")
 
 
-def _output_of(command: Sequence[str], environment: dict[str, str], seconds: float) -> str:
+def output_of(command: Sequence[str], environment: dict[str, str], seconds: float) -> str:
+    """What it says on stdout; when it ends badly, its last word is the reason why nothing was measured."""
     with tempfile.TemporaryFile("w+", errors="replace") as complaints:
         # Its input is its lifeline: when that ends, it ends its workers and itself.
         with subprocess.Popen(
