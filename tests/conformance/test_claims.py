@@ -8,6 +8,7 @@ import pytest
 
 from stepwell import NewStep, State, StepRef, Stepwell
 from stepwell.run.claim import Claimer
+from stepwell.run.ending import Ending
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.worker_row import WorkerRow
 from tests.conformance.support import Engine
@@ -135,3 +136,42 @@ def test_a_lease_has_a_deadline_only_if_the_step_has_a_timeout(engine: Engine, h
     deadline = engine.app.step(short).lease_deadline
     assert deadline is not None
     assert 15 < (deadline - engine.clock.now()).total_seconds() <= 60
+
+
+def test_who_waits_behind_a_step_need_not_wait_for_a_tick(engine: Engine, hand: Hand) -> None:
+    engine.plant("first > second > third")
+    engine.plant("other, after<other")
+    engine.app.dispatcher().run_until_quiet()  # the first tick gives new steps of a block their turn
+    finisher = Finisher(engine.app.database)
+    order = []
+    while claims := hand.claim(10):
+        order.append(sorted(engine.app.step(claim.step_id).name for claim in claims))
+        finisher.write_all([(claim, Ending(verb="finish", response="null")) for claim in claims])
+    assert order == [["first", "other"], ["after", "second"], ["third"]]
+    engine.app.dispatcher().run_until_quiet()
+    assert engine.app.check_invariants() == []
+    assert engine.app.sweep() == []
+
+
+def test_a_step_behind_several_is_let_in_only_by_the_last_of_them(engine: Engine, hand: Hand) -> None:
+    engine.plant("left, right, join<left+right")
+    engine.plant("one, two > behind")
+    engine.app.dispatcher().run_until_quiet()
+    finisher = Finisher(engine.app.database)
+    for claim in hand.claim(10):
+        finisher.write_all([(claim, Ending(verb="finish", response="null"))])
+        waiting = [engine.state(label) for label in ("join", "behind")]
+        assert waiting == ["Pending", "Pending"]
+    assert {engine.app.step(claim.step_id).name for claim in hand.claim(10)} == {"join", "behind"}
+
+
+def test_a_paused_workflow_lets_nobody_in_behind_a_step_that_ends(engine: Engine, hand: Hand) -> None:
+    engine.plant("first > second")
+    engine.app.dispatcher().run_until_quiet()
+    (claim,) = hand.claim(5)
+    engine.app.pause_workflow(engine.refs["first"], who="ann")
+    Finisher(engine.app.database).write_all([(claim, Ending(verb="finish", response="null"))])
+    assert hand.claim(5) == []
+    engine.app.resume_workflow(engine.refs["first"], who="ann")
+    engine.app.dispatcher().run_until_quiet()
+    assert [claim.step_id for claim in hand.claim(5)] == [engine.refs["second"].id]

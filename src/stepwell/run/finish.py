@@ -99,12 +99,23 @@ class Finisher:
                 states[row["id"]] = State(row["state"])
             if any(_has_neighbours(claim) for claim, _ in done):
                 tx.tell(News.DECISIONS)
+                self._open_gates_behind(tx, [step for step, state in states.items() if state is State.COMPLETED])
         written = {id(pair) for pair in done}
         return [
             states.get(claim.step_id) if id(pair) in written else self._write(tx, claim, ending)
             for pair in endings
             for claim, ending in [pair]
         ]
+
+    def _open_gates_behind(self, tx: Transaction, ended: list[int]) -> None:
+        """Let in who waited for these, as the next tick would: it finds the marks all the same, and decides the rest.
+
+        A chain need not wait for a tick after each of its steps. What is let in here by a look that was too old is
+        turned away at the claim, which looks again.
+        """
+        gates = [row["id"] for row in tx.rows("waiting_behind", ids=tx.array(ended))] if ended else []
+        if gates and tx.change("open_gates", ids=tx.array(gates), now=self._database.now()):
+            tx.tell(News.WORK)
 
     def _write(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:
         if ending.verb == "lost":

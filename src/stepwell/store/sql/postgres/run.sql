@@ -71,3 +71,16 @@ UPDATE steps SET
 FROM json_to_recordset(CAST(:said AS json)) AS said (id bigint, token bigint, response text, duration double precision)
 WHERE steps.id = said.id AND state = 'Running' AND lease_token = said.token AND lease_worker IS NOT NULL
 RETURNING steps.id, state;
+
+-- name: waiting_behind(ids)
+-- Steps whose last condition may have been the end of these: the next level of their blocks, their dependents.
+SELECT u.step_id AS id
+FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
+             (SELECT min(x."index") FROM steps_unconcluded x
+              WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
+      FROM steps d WHERE d.id = ANY(CAST(:ids AS bigint[])) AND d.state IN ('Completed', 'Skipped')
+      GROUP BY d.block_uuid, d.type) AS front
+JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
+WHERE front.level > front.done
+UNION
+SELECT e.step_id FROM step_dependencies e WHERE e.depends_on_id = ANY(CAST(:ids AS bigint[]));
