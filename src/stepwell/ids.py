@@ -6,6 +6,7 @@ import os
 import struct
 import threading
 import time
+from uuid import UUID
 
 _lock = threading.Lock()
 _last = 0
@@ -38,3 +39,15 @@ def uuid7s(count: int) -> list[str]:
         text = f"{(stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0x2 << 62 | chance >> 2:032x}"
         texts.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
     return texts
+
+
+def canonical_uuid(text: object) -> str | None:
+    """A UUID in the one way in which it is stored; None if it is none.
+
+    >>> canonical_uuid("0190F3A2-7C4E-7000-8000-000000000001"), canonical_uuid("nobody")
+    ('0190f3a2-7c4e-7000-8000-000000000001', None)
+    """
+    try:
+        return str(UUID(text))  # type: ignore[arg-type]
+    except (ValueError, AttributeError, TypeError):
+        return None

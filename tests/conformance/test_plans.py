@@ -40,7 +40,7 @@ NUMBERS = {
 }  # fmt: skip
 TIMES = {"now", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
-FLAGS = {"ended_early", "shares_block", "followed"}
+FLAGS = {"open_too", "ended_early", "shares_block", "followed"}
 
 
 def _names() -> list[str]:

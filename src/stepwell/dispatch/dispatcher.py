@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Final
 
 from stepwell.bell import Stop
@@ -94,8 +94,8 @@ class Dispatcher:
         elapsed = self._database.clock.monotonic()
         if moment is None:
             return elapsed + IDLE_SECONDS
-        due = moment if isinstance(moment, datetime) else datetime.fromisoformat(moment).replace(tzinfo=UTC)
-        return elapsed + (due - self._database.now()).total_seconds()
+        wait: timedelta = moment - self._database.now()
+        return elapsed + wait.total_seconds()
 
     def _groups_with_work(self, open_too: bool) -> list[str]:
         found = self._probe(open_too)

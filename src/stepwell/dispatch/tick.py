@@ -17,6 +17,7 @@ from stepwell.dispatch.lock import GroupLock, Survey
 from stepwell.dispatch.log import TickLog
 from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick, settle_marks
 from stepwell.model.errors import LockLost
+from stepwell.share.strategies import URGENT_TURNS
 from stepwell.store import Database, News, Transaction
 
 T = TypeVar("T")
@@ -25,8 +26,6 @@ T = TypeVar("T")
 # transaction stays in the low milliseconds.
 BATCH_LIMIT: Final = 512
 TICKS_KEPT: Final = 1_000  # per group
-# Urgent steps come first in so many ticks out of one more: constant urgent work does not starve the rest.
-URGENT_TURNS: Final = 8
 
 
 @dataclass(slots=True)

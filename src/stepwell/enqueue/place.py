@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
-from uuid import UUID
 
 from stepwell.enqueue.cycles import refuse_cycles
 from stepwell.enqueue.draft import NewStep, StepLike
-from stepwell.ids import uuid7
+from stepwell.ids import canonical_uuid, uuid7
 from stepwell.model.errors import InvalidStep
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import UNFINISHED, State
@@ -408,7 +407,6 @@ def queue_of(asked: str | None, priority: str, queues: set[str]) -> str:
 
 def normal_uuid(text: Any, what: str) -> str:
     """The canonical form of a UUID that somebody passed in."""
-    try:
-        return str(UUID(text))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidStep(f"{what}: {text!r} is not a UUID") from error
+    if (uuid := canonical_uuid(text)) is None:
+        raise InvalidStep(f"{what}: {text!r} is not a UUID")
+    return uuid

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from stepwell import codec
+from stepwell.ids import canonical_uuid
 from stepwell.look.filters import COLUMNS, select_steps
 from stepwell.model.errors import StepNotFound, StepwellError
 from stepwell.model.states import State
@@ -38,7 +38,7 @@ class Reader:
         if isinstance(key, int):
             row = self._database.read(lambda tx: tx.row("step_by_id", id=key)) if abs(key) < 2**63 else None
         else:
-            uuid = _canonical_uuid(key)
+            uuid = canonical_uuid(key)
             row = None if uuid is None else self._database.read(lambda tx: tx.row("step_by_uuid", uuid=uuid))
         if row is None:
             raise StepNotFound(f"there is no step {key}")
@@ -127,10 +127,3 @@ def _grow(top: Step, below: dict[int, list[Step]]) -> TreeNode:
         node.children.extend(TreeNode(child, []) for child in children)
         stack.extend(node.children)
     return root
-
-
-def _canonical_uuid(text: object) -> str | None:
-    try:
-        return str(UUID(str(text)))
-    except ValueError:
-        return None

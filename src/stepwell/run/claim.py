@@ -14,13 +14,11 @@ from typing import Final
 from stepwell.run.finish import Claim
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.limits import room_for_claim
-from stepwell.share.strategies import Priority, SortByDateCreated, Strategy, safely
+from stepwell.share.strategies import URGENT_TURNS, Priority, SortByDateCreated, Strategy, safely
 from stepwell.store import Database, Row, Transaction
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
 MARGIN_SECONDS: Final = 30.0
-# Urgent steps come first in so many claims out of one more: constant urgent work does not starve the rest.
-URGENT_TURNS: Final = 8
 ALL_CANDIDATES: Final = 1_000_000  # no bound of its own: each lane gives no more than the limit
 
 
@@ -40,7 +38,7 @@ class Claimer:
         self._worker = worker
         self._strategy = strategy or SortByDateCreated()
         self._weights = weights
-        self._statement = "pick_dispatched" if waits_for_ticks else "pick_for_claim"
+        self._waits_for_ticks = waits_for_ticks
         self._turn = 0
 
     def claim(self, tx: Transaction, limit: int, held: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
@@ -63,15 +61,16 @@ class Claimer:
         return [Claim(id, claimed[id]["lease_token"], self._worker.id, claimed[id]) for id in ids if id in claimed]
 
     def _pick(self, tx: Transaction, limit: int, held: Mapping[str, int]) -> list[int]:
-        settings = tx.row("keep_to_indexes")
-        room = room_for_claim(tx) if settings is not None and settings["limited"] else None
+        begun = tx.row("begin_claim")
+        room = room_for_claim(tx) if begun is not None and begun["limited"] else None
         divides = not isinstance(self._strategy, SortByDateCreated)
         rows = tx.rows(
-            self._statement,
+            "pick_for_claim",
             worker=self._worker.id,
             limit=limit,
             most=limit if room is None and not divides else ALL_CANDIDATES,
-            high=limit - limit // 8 - (self._turn % URGENT_TURNS == 0),
+            high=limit - limit // URGENT_TURNS - (self._turn % URGENT_TURNS == 0),
+            open_too=not self._waits_for_ticks,
             full_queues=tx.array([] if room is None else room.full_queues()),
             full_actions=tx.array([] if room is None else room.full_actions()),
         )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
 
 from stepwell.enqueue.draft import NewStep
 from stepwell.enqueue.parcel import wrap
-from stepwell.ids import uuid7
+from stepwell.ids import canonical_uuid, uuid7
 from stepwell.model.errors import InvalidStep
 from stepwell.model.step import Step, StepRef
 
@@ -111,7 +110,4 @@ def _key(step: object) -> object:
 
 def _canonical(text: object) -> object:
     """A uuid as it is stored; anything else as it is: it is refused when it is written."""
-    try:
-        return str(UUID(text))  # type: ignore[arg-type]
-    except (ValueError, AttributeError, TypeError):
-        return text
+    return canonical_uuid(text) or text

@@ -59,7 +59,6 @@ class InlineRunner:
 
     def claim(self, limit: int) -> list[Claim]:
         """Dispatched to Running, under a new token."""
-
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:

@@ -20,6 +20,9 @@ from stepwell.model.errors import StepwellError
 Priority: TypeAlias = int | float | Decimal | Fraction
 
 DEFAULT_PRIORITY: Final = 1
+# The urgent come first, but one slot in so many is for the rest while any waits; where there are fewer slots, one turn
+# in so many. So constant urgent work starves nobody. (`pick` in sql/*/tick.sql spells the number out.)
+URGENT_TURNS: Final = 8
 
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _LOGGER: Final = logging.getLogger("stepwell.share")

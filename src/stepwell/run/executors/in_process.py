@@ -9,11 +9,12 @@ from typing import Any
 
 from stepwell.bell import Bell
 from stepwell.define.registry import Registry
-from stepwell.run.direct import DirectLine
+from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Claim, Ended, Finisher
 from stepwell.run.lifecycle import describe, stack_of
+from stepwell.run.running import RunningStep
 from stepwell.store import Database
 
 
@@ -41,6 +42,14 @@ class InProcessExecutor(Executor):
         line = DirectLine(self._database, self._finisher, claim)
         self._lines[claim.key] = line
         self._begin(claim, line)
+
+    def _run_here(self, claim: Claim, line: DirectLine) -> None:
+        """The whole run, in the calling thread."""
+        try:
+            step = RunningStep(claim.row, line)
+            self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
+        except BaseException as error:
+            self._end(claim, error)
 
     def _end(self, claim: Claim, ending: Ending | BaseException) -> None:
         """Called from wherever the run has ended."""

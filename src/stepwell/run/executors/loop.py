@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from stepwell.run.direct import DirectLine, run_here
+from stepwell.run.direct import DirectLine
 from stepwell.run.executors.in_process import InProcessExecutor
 from stepwell.run.finish import Claim
 from stepwell.run.lifecycle import handle
@@ -31,7 +31,7 @@ class LoopExecutor(InProcessExecutor):
 
     def _begin(self, claim: Claim, line: DirectLine) -> None:
         if not self._registry[claim.row["action"]].is_async:
-            threading.Thread(target=self._run_beside, args=(claim, line), name="stepwell-beside", daemon=True).start()
+            threading.Thread(target=self._run_here, args=(claim, line), name="stepwell-beside", daemon=True).start()
             return
         self._incoming.append((claim, line))
         self._loop.call_soon_threadsafe(self._begin_all)
@@ -52,13 +52,6 @@ class LoopExecutor(InProcessExecutor):
             self._end(claim, error)
         finally:
             self._tasks.pop(claim.key, None)
-
-    def _run_beside(self, claim: Claim, line: DirectLine) -> None:
-        try:
-            step = RunningStep(claim.row, line)
-            self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
-        except BaseException as error:
-            self._end(claim, error)
 
     def cut(self, claim: Claim) -> None:
         task = self._tasks.get(claim.key)

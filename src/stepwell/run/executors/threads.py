@@ -6,10 +6,9 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
-from stepwell.run.direct import DirectLine, run_here
+from stepwell.run.direct import DirectLine
 from stepwell.run.executors.in_process import InProcessExecutor
 from stepwell.run.finish import Claim
-from stepwell.run.running import RunningStep
 
 
 class ThreadExecutor(InProcessExecutor):
@@ -33,11 +32,7 @@ class ThreadExecutor(InProcessExecutor):
         while (task := self._work.get()) is not None:
             claim, line = task
             if not line.cut_off:  # while it waited for a thread
-                try:
-                    step = RunningStep(claim.row, line)
-                    self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
-                except BaseException as error:
-                    self._end(claim, error)
+                self._run_here(claim, line)
             if line.cut_off:
                 return  # another thread has taken its place
 

@@ -1,11 +1,19 @@
--- name: pick_for_claim(worker, limit, most, high, full_queues, full_actions)
--- What a worker with free slots may take, over all groups: what is dispatched to its lanes, and what is open there while
--- the breaker is on. The urgent come first, but not more than `high` of them while others wait.
+-- name: begin_claim()
+-- As `keep_to_indexes`; and says whether there are limits to obey.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true),
+       EXISTS (SELECT 1 FROM steps_limits) AS limited;
+
+-- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
+-- What a worker with free slots may take, over all groups: what is dispatched to its lanes, and with `open_too` what is
+-- open there while the breaker is on. The urgent come first, but not more than `high` of them while others wait.
 WITH breaker (value) AS (
     SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE -- whoever pauses waits for this claim
 ), lanes (queue, action, place, rank) AS (
     SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
-    WHERE l.worker_id = :worker AND l.queue <> ALL(CAST(:full_queues AS text[])) AND l.action <> ALL(CAST(:full_actions AS text[]))
+    WHERE l.worker_id = :worker
+      AND l.queue <> ALL(CAST(:full_queues AS text[])) AND l.action <> ALL(CAST(:full_actions AS text[]))
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
@@ -18,27 +26,10 @@ WITH breaker (value) AS (
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
-    WHERE (SELECT value FROM breaker) = 'on'
+    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'on'
 ), numbered AS (
-    SELECT step_id, queue, action, rank, queue_place, row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
-    FROM candidates
-)
-SELECT step_id, queue, action FROM numbered
-ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
-LIMIT :most;
-
--- name: pick_dispatched(worker, limit, most, high, full_queues, full_actions)
--- The same without what is open.
-WITH lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
-    WHERE l.worker_id = :worker AND l.queue <> ALL(CAST(:full_queues AS text[])) AND l.action <> ALL(CAST(:full_actions AS text[]))
-), candidates (step_id, queue, action, rank, queue_place) AS (
-    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
-        SELECT a.step_id FROM steps_agenda a
-        WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
-        ORDER BY a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
-), numbered AS (
-    SELECT step_id, queue, action, rank, queue_place, row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
+    SELECT step_id, queue, action, rank, queue_place,
+           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
     FROM candidates
 )
 SELECT step_id, queue, action FROM numbered
@@ -49,7 +40,8 @@ LIMIT :most;
 -- To Running, under a new token: what was dispatched, and what is open by way of Dispatched in the same breath.
 UPDATE steps SET state = 'Running', reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
-    lease_deadline = CASE WHEN timeout > 0 THEN CAST(:now AS timestamptz) + (timeout + cooldown + :margin) * interval '1 second' END,
+    lease_deadline = CASE WHEN timeout > 0
+        THEN CAST(:now AS timestamptz) + (timeout + cooldown + :margin) * interval '1 second' END,
     tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
     hostname = :hostname, started_at = :now, actor = :actor, updated_at = :now, changed_from = state
 WHERE id = ANY(CAST(:ids AS bigint[])) AND state IN ('Pending', 'Dispatched')

@@ -1,10 +1,9 @@
 -- name: keep_to_indexes()
 -- Until the end of the transaction. The statistics of tables that fill and empty all day are always wrong, and there
--- is one good plan for each statement, whatever its parameters. Says whether there are limits.
+-- is one good plan for each statement, whatever its parameters.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
        set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
-       set_config('plan_cache_mode', 'force_generic_plan', true),
-       EXISTS (SELECT 1 FROM steps_limits) AS limited;
+       set_config('plan_cache_mode', 'force_generic_plan', true);
 
 -- name: fence(group, owner, token, idle_ms)
 -- Holds the lock's row to the end of the transaction: a takeover waits for it, and after a takeover this finds nothing.

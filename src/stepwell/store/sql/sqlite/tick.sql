@@ -1,6 +1,6 @@
 -- name: keep_to_indexes()
--- What PostgreSQL's planner needs to be told. Says whether there are limits.
-SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
+-- What PostgreSQL's planner needs to be told.
+SELECT 1 AS kept;
 
 -- name: fence(group, owner, token)
 -- Nobody else can write before this transaction ends, so reading is enough.
