@@ -23,7 +23,7 @@ from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.outcomes import Permanent, Skip, Stop
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
-from tests.conformance.support import raised
+from tests.conformance.support import raised, returned
 
 ACTION: Final = "explore"
 # A plan's step ends in one of these ways when it runs; `cancel`: by an operator while its code runs. The seventh way,
@@ -332,10 +332,10 @@ class Voyage:
         self._runs[site] += 1
         match outcome:
             case "ok":
-                answer = self._finisher.returned(claim, None, 0.0)
+                answer = returned(self._finisher, claim, None)
             case "cancel":
                 self.app.cancel(claim.step_id, who="explorer")
-                assert self._finisher.returned(claim, None, 0.0) is None, "the word of a cancelled run counted"
+                assert returned(self._finisher, claim, None) is None, "the word of a cancelled run counted"
                 self._ghosts.append(claim)
                 return
             case _:

@@ -38,7 +38,7 @@ from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Transaction
 from stepwell.testing import ManualClock
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
-from tests.conformance.support import raised
+from tests.conformance.support import raised, returned
 
 ACTION: Final = "act"
 WHO: Final = "tester"
@@ -349,7 +349,7 @@ class Machine(RuleBasedStateMachine):
     def say(self, claim: Claim, outcome: str, seconds: float) -> State | None:
         match outcome:
             case "ok":
-                return self.finisher.returned(claim, None, 0.0)
+                return returned(self.finisher, claim, None)
             case "hand_back":
                 return self.finisher.hand_back(claim)
             case "retry":

@@ -13,7 +13,21 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 from uuid import uuid4
 
-from stepwell import NewStep, Permanent, Reschedule, Retry, Skip, State, Step, StepRef, Stepwell, Stop, Transition
+from stepwell import (
+    NewStep,
+    Permanent,
+    Reschedule,
+    Retry,
+    Skip,
+    State,
+    Step,
+    StepRef,
+    Stepwell,
+    Stop,
+    Transition,
+    codec,
+)
+from stepwell.model.errors import UnstorableValue
 from stepwell.run.backoff import exponential
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.finish import Claim, Finisher
@@ -22,6 +36,20 @@ from stepwell.run.lifecycle import describe
 from stepwell.testing import ManualClock, behave
 
 _TOKEN = re.compile(r"\s*(?:([(),>])|(!?)(\w+)(?::([\w/]+))?(?:<([\w+]+))?)")
+
+
+def returned(finisher: Finisher, claim: Claim, response: Any) -> State | None:
+    """Write the end of a run that came to this result, or to one that cannot be stored."""
+    try:
+        ending = Ending(verb="finish", response=codec.encode(response, "response"), duration=0.1)
+    except UnstorableValue as error:
+        ending = Ending(verb="fail", reason="unstorable_result", error=str(error), duration=0.1)
+    return finisher.write(claim, ending)
+
+
+def failed(finisher: Finisher, claim: Claim, message: str) -> State | None:
+    """Write the end of a run that failed, and no retry will help."""
+    return finisher.write(claim, Ending(verb="fail", reason="error", error=message))
 
 
 def raised(finisher: Finisher, claim: Claim, error: BaseException) -> State | None:

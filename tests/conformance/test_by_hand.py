@@ -8,7 +8,7 @@ import pytest
 
 from stepwell import ActionRefused, IllegalTransition, State, StepNotFound, UnstorableValue
 from stepwell.run.finish import Finisher
-from tests.conformance.support import Engine
+from tests.conformance.support import Engine, returned
 
 ACTS = {"cancel": "Cancelled", "skip": "Skipped", "complete": "Completed"}
 
@@ -185,7 +185,7 @@ def test_what_is_handed_out_or_running_cannot_be_completed(engine: Engine) -> No
     with engine.worker(slots=1) as runner:
         finisher = Finisher(engine.app.database)
         waiting, _ = engine.claim(runner, "waiting", "running")
-        finisher.returned(waiting, None, 0.0)
+        returned(finisher, waiting, None)
         for label in ("running", "waiting"):
             with pytest.raises(ActionRefused, match=rf"\({label}\) is Running"):
                 act(engine, "complete", label)

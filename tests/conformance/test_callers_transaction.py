@@ -15,7 +15,7 @@ import pytest
 from stepwell import DatabaseUnavailable, InvalidStep, KeyConflict, NewStep, Stepwell, StepwellError
 from stepwell.run.finish import Finisher
 from stepwell.testing import ManualClock
-from tests.conformance.support import Engine
+from tests.conformance.support import Engine, failed, returned
 
 
 def connect(app: Stepwell, **settings: Any) -> Any:
@@ -258,12 +258,12 @@ def test_a_parent_does_not_end_while_a_child_of_it_is_being_created(
     finisher = Finisher(engine.app.database)
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "parent")
-        finisher.returned(claim, None, 0.0)
+        returned(finisher, claim, None)
         (claim,) = engine.claim(runner, "child")
         if outcome == "Completed":
-            finisher.returned(claim, None, 0.0)
+            returned(finisher, claim, None)
         else:
-            finisher.failed(claim, "no")
+            failed(finisher, claim, "no")
         late = engine.app.enqueue("behave", label="late", parent=engine.refs["parent"], connection=connection)
         while_it_is_open(engine.app, connection, engine.tick)
         assert engine.state("parent") == "Running"
@@ -282,7 +282,7 @@ def test_a_child_that_is_created_while_its_ancestor_is_ended_ends_with_it(
     with engine.worker() as runner:
         for label in ("root", "parent") if started else ("root",):
             (claim,) = engine.claim(runner, label)
-            finisher.returned(claim, None, 0.0)
+            returned(finisher, claim, None)
     getattr(engine.app, act)(engine.refs["root"], who="ann")
     late = engine.app.enqueue("behave", label="late", parent=engine.refs["parent"], connection=connection)
     while_it_is_open(engine.app, connection, engine.tick)
@@ -298,7 +298,7 @@ def test_a_step_that_depends_on_one_that_is_just_ending_is_not_forgotten(engine:
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "first")
         after = engine.app.enqueue("behave", depends_on=[engine.refs["first"]], connection=connection)
-        while_it_is_open(engine.app, connection, lambda: finisher.returned(claim, None, 0.0))
+        while_it_is_open(engine.app, connection, lambda: returned(finisher, claim, None))
     engine.settle()
     assert str(engine.app.step(after).state) == "Completed"
 
@@ -309,7 +309,7 @@ def test_a_child_of_a_parent_that_is_just_ending_is_refused_or_waited_for(engine
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "parent")
         child = engine.app.enqueue("behave", parent=engine.refs["parent"], connection=connection)
-        while_it_is_open(engine.app, connection, lambda: finisher.returned(claim, None, 0.0))
+        while_it_is_open(engine.app, connection, lambda: returned(finisher, claim, None))
         assert engine.state("parent") == "Running"
     engine.settle()
     assert engine.state("parent") == str(engine.app.step(child).state) == "Completed"

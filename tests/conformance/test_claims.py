@@ -11,7 +11,7 @@ from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.worker_row import WorkerRow
-from tests.conformance.support import Engine
+from tests.conformance.support import Engine, returned
 
 QUEUES = ["default", "priority"]
 
@@ -55,7 +55,7 @@ def test_an_open_step_is_claimed_without_a_tick_and_its_history_shows_that_it_wa
     ]  # fmt: skip
     assert engine.app.check_invariants() == []
     assert not hand.is_there_work()
-    assert Finisher(engine.app.database).returned(claim, "done") is State.COMPLETED
+    assert returned(Finisher(engine.app.database), claim, "done") is State.COMPLETED
     assert engine.app.sweep() == []
 
 

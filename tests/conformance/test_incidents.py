@@ -12,7 +12,7 @@ from stepwell import NewStep, Stepwell
 from stepwell.dispatch.lock import GroupLock
 from stepwell.dispatch.tick import Tick
 from stepwell.testing import behave
-from tests.conformance.support import Engine, raised
+from tests.conformance.support import Engine, raised, returned
 from tests.conformance.tick_support import GROUP, ends, force, hears, process, rows, run, run_level, tells, tick
 
 # A phase that reports work on zero changed rows wedges its group (F29) ----------------------------------------
@@ -150,11 +150,11 @@ def test_a_worker_that_was_thought_dead_does_not_overwrite_the_new_run(engine: E
         (old,) = engine.claim(paused, "step")
         assert other._finisher.hand_back(old) == "Pending"  # somebody brings it back
         (new,) = engine.claim(other, "step")
-        assert paused._finisher.returned(old, "old", 1.0) is None
+        assert returned(paused._finisher, old, "old") is None
         assert raised(paused._finisher, old, RuntimeError("old")) is None
         assert engine["step"].state == "Running"
-        other._finisher.returned(new, "new", 1.0)
-        assert paused._finisher.returned(old, "old", 1.0) is None
+        returned(other._finisher, new, "new")
+        assert returned(paused._finisher, old, "old") is None
     assert (engine["step"].state, engine["step"].response) == ("Completed", "new")
     assert engine.path("step").count("Completed") == 1
 

@@ -9,11 +9,11 @@ import pytest
 
 from stepwell import ActionRefused, Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.run.finish import Claim, Finisher
-from tests.conformance.support import Engine, raised
+from tests.conformance.support import Engine, raised, returned
 from tests.conformance.tick_support import GROUP, run, run_level
 
 WORDS: dict[str, Callable[[Finisher, Claim], Any]] = {
-    "returned": lambda finisher, claim: finisher.returned(claim, "late", 1.0),
+    "returned": lambda finisher, claim: returned(finisher, claim, "late"),
     "raised": lambda finisher, claim: raised(finisher, claim, RuntimeError("late")),
     "failed": lambda finisher, claim: raised(finisher, claim, Permanent("late")),
     "stopped": lambda finisher, claim: raised(finisher, claim, Stop("late")),

@@ -13,7 +13,7 @@ from stepwell.run.ending import Ending
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.strategies import Priority, Strategy
-from tests.conformance.support import Engine
+from tests.conformance.support import Engine, failed, returned
 
 ACTIONS = {"behave", "mail", "report"}
 
@@ -34,7 +34,7 @@ class Hand:
 
     def finish(self, claims: list[Claim]) -> None:
         for claim in claims:
-            assert self._finisher.returned(claim, None) is not None
+            assert returned(self._finisher, claim, None) is not None
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_a_key_is_free_again_however_its_step_ends(engine: Engine, hand: Hand, e
         case "hand back":
             finisher.hand_back(claim)
         case "fail":
-            finisher.failed(claim, "no")
+            failed(finisher, claim, "no")
         case _:
             finisher.write(claim, Ending(verb="retry_later", in_=60))
     engine.app.dispatcher().run_until_quiet()

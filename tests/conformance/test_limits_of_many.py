@@ -10,7 +10,7 @@ from stepwell.run.claim import Claimer
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Transaction
-from tests.conformance.support import in_processes
+from tests.conformance.support import in_processes, returned
 
 STEPS = 160
 TOTAL, OF_MAIL, OF_CANDLES, OF_KEY = 7, 3, 4, 2
@@ -59,7 +59,7 @@ def greedy(url: str, seed: int) -> tuple[int, dict[str, int]]:
             chance.shuffle(held)
             ends = chance.randint(min(1, len(held)), len(held))
             for _ in range(ends):
-                assert finisher.returned(held.pop(), None) is not None
+                assert returned(finisher, held.pop(), None) is not None
                 done += 1
     return done, most
 

@@ -20,7 +20,7 @@ from stepwell.run.finish import Claim
 from stepwell.run.inline import InlineRunner
 from stepwell.share.strategies import URGENT_TURNS
 from stepwell.testing import ManualClock, behave
-from tests.conformance.support import raised
+from tests.conformance.support import raised, returned
 from tests.conformance.tick_support import tick
 
 EXAMPLES = int(os.environ.get("STEPWELL_EXAMPLES", "20"))
@@ -149,7 +149,7 @@ def _end(runner: InlineRunner, claim: Claim, ending: str) -> Any:
     finisher = runner._finisher
     match ending:
         case "return":
-            return finisher.returned(claim, None, 0.0)
+            return returned(finisher, claim, None)
         case "hand back":
             return finisher.hand_back(claim)
     error = {

@@ -13,7 +13,7 @@ from stepwell.events import GroupStalled, StepRescued
 from stepwell.operate.reaper import MOURNING_SECONDS, PATIENCE_SECONDS, STALLED_SECONDS, UNTAKEN_SECONDS
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
-from tests.conformance.support import Engine, raised
+from tests.conformance.support import Engine, raised, returned
 from tests.conformance.tick_support import GROUP, run_level
 
 
@@ -51,7 +51,7 @@ def test_a_step_whose_worker_died_goes_back_three_times_and_is_then_taken_for_po
             assert reaper.round().rescued == []
             _die(engine)
             reaped = reaper.round()
-            assert runner._finisher.returned(claim, "late") is None
+            assert returned(runner._finisher, claim, "late") is None
         step = engine["step"]
         assert (step.rescues, step.attempts, step.retries, step.not_completed) == (count, count, 0, 0)
         assert step.lease_worker is None

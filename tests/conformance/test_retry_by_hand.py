@@ -6,7 +6,7 @@ import pytest
 
 from stepwell import ActionRefused, State, StepNotFound
 from stepwell.run.finish import Finisher
-from tests.conformance.support import Engine
+from tests.conformance.support import Engine, failed, returned
 
 
 def mend(engine: Engine, *labels: str) -> None:
@@ -154,7 +154,7 @@ def test_a_waiting_parent_that_was_cancelled_waits_again(engine: Engine) -> None
     engine.plant("root(a > b)")
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "root")
-        Finisher(engine.app.database).returned(claim, "kept", 0.0)
+        returned(Finisher(engine.app.database), claim, "kept")
         engine.tick()
         engine.app.cancel(engine.refs["root"], who="ann")
         engine.tick()
@@ -260,12 +260,12 @@ def test_nor_can_a_parent_while_a_process_below_it_has_not_let_go(engine: Engine
     with engine.worker() as runner:
         for label in ("root", "mid"):
             (claim,) = engine.claim(runner, label)
-            finisher.returned(claim, None, 0.0)
+            returned(finisher, claim, None)
         (claim,) = engine.claim(runner, "a")
         engine.app.cancel(engine.refs["root"], who="ann")
         engine.tick()
         refuse_retry(engine, "root", r"\(a\) is Cancelled, but its process has not let go yet")
-        assert finisher.returned(claim, None, 0.0) is None
+        assert returned(finisher, claim, None) is None
         finisher.let_go(claim)
     retry(engine, "root")
     engine.settle()
@@ -295,9 +295,9 @@ def test_a_handler_that_was_cancelled_at_work_waits_for_a_failure_again(engine: 
     with engine.worker() as runner:
         finisher = Finisher(engine.app.database)
         (claim,) = engine.claim(runner, "root")
-        finisher.returned(claim, None, 0.0)
+        returned(finisher, claim, None)
         (claim,) = engine.claim(runner, "a")
-        finisher.failed(claim, "no")
+        failed(finisher, claim, "no")
         (claim,) = engine.claim(runner, "h")
         engine.app.cancel(engine.refs["root"], who="ann")
         engine.tick()

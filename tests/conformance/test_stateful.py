@@ -29,6 +29,7 @@ from stepwell.run.finish import Finisher
 from stepwell.testing import ManualClock
 from tests.conformance.machine import ACTION, OUTCOMES, PHASES, SHAPES, TRIGGER_RULES, Machine, Opener
 from tests.conformance.reference_model import ENDED_BADLY
+from tests.conformance.support import returned
 
 FULL: Final = os.environ.get("STEPWELL_EXPLORE") == "full"
 SEED: Final = int(os.environ.get("STEPWELL_EXPLORE_SEED", "20260101"))
@@ -168,7 +169,7 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         runner, finisher = app.inline_runner(), Finisher(app.database)
         app.dispatcher().run_until_quiet()
         (whole,) = runner.claim(1)
-        finisher.returned(whole, None, 0.0)
+        returned(finisher, whole, None)
         app.dispatcher().run_until_quiet()
         elder, younger = runner.claim(2)
 
@@ -183,7 +184,7 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         }
         late = app.database.within(connection)
         assert late.value("finish", **end, actor=elder.actor, now=app.clock.now()) == State.COMPLETED
-        assert finisher.returned(younger, None, 0.0) is State.COMPLETED
+        assert returned(finisher, younger, None) is State.COMPLETED
         lock = group_lock.take(app.database, app.step(parent_ref).group or "", "a tick")
         assert lock is not None
         assert len(lock.survey.marks) == 1, "only the younger end is there yet"

@@ -14,7 +14,7 @@ from stepwell import ActionRefused, IllegalTransition, Permanent, Reschedule, Re
 from stepwell.model.states import TRANSITIONS, is_legal
 from stepwell.run.finish import Claim, Finisher
 from stepwell.testing import ManualClock
-from tests.conformance.support import Engine, in_processes, other_app, plain_connection, raised
+from tests.conformance.support import Engine, in_processes, other_app, plain_connection, raised, returned
 
 REFUSAL = (sqlite3.IntegrityError, psycopg.Error)
 
@@ -124,8 +124,8 @@ def test_the_history_row_lives_and_dies_with_the_change(engine: Engine) -> None:
 # A word that comes too late -------------------------------------------------------------------------------------
 
 WORDS: dict[str, Callable[[Finisher, Claim], State | None]] = {
-    "return": lambda say, claim: say.returned(claim, {"n": 1}, 0.1),
-    "return the unstorable": lambda say, claim: say.returned(claim, float("nan"), 0.1),
+    "return": lambda say, claim: returned(say, claim, {"n": 1}),
+    "return the unstorable": lambda say, claim: returned(say, claim, float("nan")),
     "raise": lambda say, claim: raised(say, claim, RuntimeError("no")),
     "raise permanently": lambda say, claim: raised(say, claim, Permanent("no")),
     "retry": lambda say, claim: raised(say, claim, Retry()),
@@ -200,7 +200,7 @@ RACERS = 40
 def finish_all(url: str, claims: list[Claim]) -> dict[int, str]:
     with other_app(url) as app:
         finisher = Finisher(app.database)
-        return {claim.step_id: str(finisher.returned(claim, "done", 0.0)) for claim in claims}
+        return {claim.step_id: str(returned(finisher, claim, "done")) for claim in claims}
 
 
 def cancel_all(url: str, ids: list[int]) -> dict[int, str]:
@@ -260,7 +260,7 @@ def test_of_a_finish_and_a_cancel_at_the_same_time_exactly_one_wins(
 
 def finish_one(url: str, claim: Claim) -> str:
     with other_app(url) as app:
-        return str(Finisher(app.database).returned(claim, "done", 0.0))
+        return str(returned(Finisher(app.database), claim, "done"))
 
 
 def test_of_many_processes_that_finish_one_step_exactly_one_is_heard(

@@ -12,6 +12,7 @@ import pytest
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.run.ending import Ending
 from stepwell.run.worker import Worker
+from tests.conformance.support import returned
 from tests.survival.support import Well
 
 
@@ -33,7 +34,7 @@ def test_a_worker_that_slept_beyond_its_lease_gives_its_steps_up_and_goes_on(wel
     well.until_states(meanwhile="Completed")
     held = well["held"]
     assert (str(held.state), held.lease_worker, held.attempts, held.rescues) == ("Running", another.worker.id, 2, 1)
-    assert another._finisher.returned(claim, "by another") == "Completed"
+    assert returned(another._finisher, claim, "by another") == "Completed"
     assert well["held"].response == "by another"
     another.close()
 

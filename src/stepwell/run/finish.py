@@ -9,12 +9,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from stepwell import codec
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.parcel import unwrap
 from stepwell.events import Events, StepFailed
 from stepwell.model.errors import InvalidStep, KeyConflict
-from stepwell.model.reasons import BAD_CHILDREN, UNSTORABLE_RESULT
+from stepwell.model.reasons import BAD_CHILDREN
 from stepwell.model.states import State
 from stepwell.run.ending import Ending
 from stepwell.store import Database, News, Row, Transaction
@@ -188,14 +187,6 @@ class Finisher:
 
     # single words -----------------------------------------------------------------------------------------
 
-    def returned(self, claim: Claim, response: Any, duration: float = 0.0) -> State | None:
-        """It came to its end with this result."""
-        return self.write(claim, msgspec.structs.replace(returning(response), duration=duration))
-
-    def failed(self, claim: Claim, message: str, reason: str = "error", duration: float = 0.0) -> State | None:
-        """It failed, and no retry will help."""
-        return self.write(claim, Ending(verb="fail", reason=reason, error=message, duration=duration))
-
     def hand_back(self, claim: Claim) -> State | None:
         """It was not run to its end, and nothing is spent."""
         return self.write(claim, Ending(verb="hand_back"))
@@ -211,15 +202,6 @@ class Finisher:
 def _has_neighbours(claim: Claim) -> bool:
     """Whether the end of this step may decide something for another."""
     return bool(claim.row["parent_step_id"] is not None or claim.row["followed"] or claim.row["has_children"])
-
-
-def returning(response: Any) -> Ending:
-    """The end of a run that came to a result; a result that cannot be stored is a failure."""
-    try:
-        return Ending(verb="finish", response=codec.encode(response, "response"))
-    except Exception as error:
-        # The effects have happened: running it again would repeat them.
-        return Ending(verb="fail", reason=UNSTORABLE_RESULT, error=f"the result cannot be stored: {error}")
 
 
 def _when(ending: Ending, now: datetime) -> datetime | None:
