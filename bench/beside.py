@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -44,7 +45,7 @@ def drain_beside_finished(database: str, sizes: Sizes, count: int, repetitions: 
 
 
 def _seconds(place: Place, sizes: Sizes, crew: Crew) -> float:
-    place.ledger.unlink(missing_ok=True)
+    shutil.rmtree(place.ledger, ignore_errors=True)
     (figure,) = measure_at(place, NO_OP, sizes, crew)
     if figure.value is None:
         raise RuntimeError(figure.detail)
