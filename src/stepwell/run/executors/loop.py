@@ -25,6 +25,7 @@ class LoopExecutor(InProcessExecutor):
         super().__init__(*arguments)
         self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._incoming: deque[tuple[Claim, DirectLine]] = deque()
+        self._is_called = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="stepwell-loop", daemon=True)
         self._thread.start()
@@ -34,9 +35,12 @@ class LoopExecutor(InProcessExecutor):
             threading.Thread(target=self._run_here, args=(claim, line), name="stepwell-beside", daemon=True).start()
             return
         self._incoming.append((claim, line))
-        self._loop.call_soon_threadsafe(self._begin_all)
+        if not self._is_called:  # a call for each would be a system call for each
+            self._is_called = True
+            self._loop.call_soon_threadsafe(self._begin_all)
 
     def _begin_all(self) -> None:
+        self._is_called = False
         while self._incoming:
             claim, line = self._incoming.popleft()
             if line.cut_off:  # while the loop was busy
