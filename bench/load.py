@@ -12,6 +12,7 @@ import os
 import random
 import statistics
 import struct
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -142,6 +143,7 @@ class Ledger:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
+        self._lock = threading.Lock()
         self._pid = 0
         self._next: Iterator[int] = iter(())
         self._notes = memoryview(b"")
@@ -149,7 +151,9 @@ class Ledger:
 
     def mark(self) -> None:
         if self._pid != os.getpid():
-            self._open()
+            with self._lock:
+                if self._pid != os.getpid():
+                    self._open()
         self._notes[next(self._next)] = time.monotonic_ns()
 
     def _open(self) -> None:
