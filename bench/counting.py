@@ -31,7 +31,7 @@ def counted(database: Database) -> Iterator[Counts]:
     counts, original = Counts(), database._transaction
 
     @contextmanager
-    def counting(write: bool) -> Iterator[Transaction]:
+    def counting(write: bool, single: bool = False) -> Iterator[Transaction]:
         with original(write) as tx:
             before = tx.fetch(_WRITTEN[database.dialect], {})
             wrapped = {method: _wrap(tx, method, counts) for method in ("fetch", "_change", "insert")}

@@ -78,7 +78,8 @@ class Creator:
                 raise DatabaseUnavailable(
                     f"another transaction is in the way of yours ({conflict}): roll yours back and try it again"
                 ) from conflict
-        return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
+        single = self._is_single(drafts)
+        return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now), single=single)
 
     def create_in(self, tx: Transaction, drafts: Sequence[NewStep], now: datetime) -> list[StepRef]:
         """Create them in a transaction of ours that does more than that."""
@@ -87,7 +88,7 @@ class Creator:
     def _write(
         self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
     ) -> list[StepRef]:
-        if len(drafts) == 1 and tx.knows("create_alone") and _stands_alone(drafts[0]):
+        if self._is_single(drafts):
             return [self._write_alone(tx, drafts[0], arguments[0], now)]
         known = _with_known_keys(tx, drafts, arguments)
         placements = [
@@ -104,6 +105,10 @@ class Creator:
             _enrol_created(tx, placements, now)
         created = {id(placement.draft): StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(id(draft)) or created[id(draft)] for draft in drafts]
+
+    def _is_single(self, drafts: Sequence[NewStep]) -> bool:
+        """Whether one statement does it all."""
+        return len(drafts) == 1 and _stands_alone(drafts[0]) and self._database.knows("create_alone")
 
     def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime) -> StepRef:
         """The commonest call of all, in the fewest round trips."""

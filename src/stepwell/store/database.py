@@ -40,10 +40,6 @@ class Transaction(ABC):
     def __init__(self, sql: dict[str, str]) -> None:
         self._sql = sql
 
-    def knows(self, statement: str) -> bool:
-        """Whether this dialect has a statement of that name: some are worth their while on one database only."""
-        return statement in self._sql
-
     def rows(self, statement: str, **parameters: Any) -> list[Row]:
         """Every row that the statement returns."""
         return self.fetch(self._sql[statement], parameters)
@@ -101,16 +97,23 @@ class Database(ABC):
         self.clock = clock
         self.sql = statements(self.dialect)
 
+    def knows(self, statement: str) -> bool:
+        """Whether this dialect has a statement of that name: some are worth their while on one database only."""
+        return statement in self.sql
+
     def now(self) -> datetime:
         """The time that decides: that of the injected clock, or of the database's own machine."""
         return self.clock.now()
 
-    def transact(self, work: Callable[[Transaction], T], *, write: bool = True) -> T:
-        """Run `work` in one transaction of its own, again if it met a conflict."""
+    def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
+        """Run `work` in one transaction of its own, again if it met a conflict.
+
+        `single`: it writes with one statement, so that may be the transaction; fewer words to the server.
+        """
         started = time.monotonic()
         for attempt in range(CONFLICT_TRIES):
             try:
-                with self._transaction(write) as tx:
+                with self._transaction(write, single) as tx:
                     return work(tx)
             except Conflict as conflict:
                 if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
@@ -127,7 +130,7 @@ class Database(ABC):
         return self.transact(work, write=False)
 
     @abstractmethod
-    def _transaction(self, write: bool) -> AbstractContextManager[Transaction]: ...
+    def _transaction(self, write: bool, single: bool = False) -> AbstractContextManager[Transaction]: ...
 
     @abstractmethod
     def within(self, connection: Any) -> Transaction:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import psycopg
 import psycopg_pool
 from psycopg import sql
+from psycopg.abc import AdaptContext
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 from psycopg.types.string import TextLoader
@@ -79,11 +80,7 @@ class PostgresTransaction(Transaction):
         self.told.add(news)
 
     def _cursor(self) -> psycopg.Cursor[Row]:
-        # Set on the cursor, not on the connection: it may be the caller's, with settings of its own.
-        cursor = self._connection.cursor(row_factory=dict_row)
-        cursor.adapters.register_loader("json", TextLoader)
-        cursor.adapters.register_loader("uuid", TextLoader)
-        return cursor
+        return self._connection.cursor(row_factory=dict_row)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         with _translated(), self._cursor() as cursor:
@@ -116,8 +113,19 @@ class PostgresTransaction(Transaction):
                 copy.write_row(row)
 
 
+def _read_as_text(context: AdaptContext) -> None:
+    """Of these types, what PostgreSQL says is what is wanted."""
+    context.adapters.register_loader("json", TextLoader)
+    context.adapters.register_loader("uuid", TextLoader)
+
+
 class _CallersTransaction(PostgresTransaction):
     """It ends when the caller says so: what is told goes on its way now, and arrives with the commit."""
+
+    def _cursor(self) -> psycopg.Cursor[Row]:
+        cursor = super()._cursor()
+        _read_as_text(cursor)  # and not the connection: the caller may want to read them another way
+        return cursor
 
     def tell(self, news: News) -> None:
         if news not in self.told:
@@ -232,10 +240,14 @@ class PostgresDatabase(Database):
             max_size=MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
             kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
-            configure=self._look_for_a_pooler,
+            configure=self._configure,
             check=_check_if_rested,
             open=True,
         )
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        _read_as_text(connection)
+        self._look_for_a_pooler(connection)
 
     def _look_for_a_pooler(self, connection: psycopg.Connection[Any]) -> None:
         """Behind one, the name of a prepared statement may mean another program's on the next session of the server.
@@ -249,7 +261,7 @@ class PostgresDatabase(Database):
             connection.prepare_threshold = None
 
     @contextmanager
-    def _transaction(self, write: bool) -> Iterator[PostgresTransaction]:
+    def _transaction(self, write: bool, single: bool = False) -> Iterator[PostgresTransaction]:
         if os.getpid() != self._pid:
             raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
         with _translated(), self._preparing(), self._pool.connection() as connection:
@@ -259,13 +271,17 @@ class PostgresDatabase(Database):
             try:
                 if isinstance(self.clock, SystemClock) and self._read_clock(tx):
                     connection.rollback()  # whoever holds one snapshot has to say so before anything else
+                connection.autocommit = single
                 yield tx
+                if tx.told:
+                    self._notify(tx)
             except DatabaseUnavailable as error:
                 if connection.closed and not tx.has_begun:  # it was dead when we got it: another one may not be
                     raise Conflict(str(error)) from error
                 raise
-            if tx.told:
-                self._notify(tx)
+            finally:
+                if single and not connection.closed:
+                    connection.autocommit = False
 
     @contextmanager
     def _preparing(self) -> Iterator[None]:

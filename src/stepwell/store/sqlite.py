@@ -180,6 +180,8 @@ class SqliteDatabase(Database):
             # Or the log would keep its greatest length after a checkpoint, and so call for one with every commit.
             connection.execute("PRAGMA journal_size_limit = 0")
             connection.execute("PRAGMA foreign_keys = ON")
+            # A statement that changes many rows keeps what it may have to undo: not in a file for each of them.
+            connection.execute("PRAGMA temp_store = MEMORY")
             # Every access path is meant to be an index that is there. With statistics (ANALYZE) SQLite would rather
             # read all of `steps` to build one of its own for a single statement.
             connection.execute("PRAGMA automatic_index = OFF")
@@ -203,7 +205,7 @@ class SqliteDatabase(Database):
         connection.execute("PRAGMA journal_mode = WAL")
 
     @contextmanager
-    def _transaction(self, write: bool) -> Iterator[SqliteTransaction]:
+    def _transaction(self, write: bool, single: bool = False) -> Iterator[SqliteTransaction]:
         if os.getpid() != self._pid:
             raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
         with self._lock:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import select
 import signal
 import time
 from collections.abc import Sequence
@@ -198,6 +199,8 @@ class _Slot:
             self.process.start()
         theirs.close()
         self.inbox = Inbox(self.connection.fileno())
+        self._sentinel = select.poll()  # readable when the child has ended; asked after every run
+        self._sentinel.register(self.process.sentinel, select.POLLIN)
         self.ready = self._has_served = False
 
     def welcome(self) -> None:
@@ -212,7 +215,7 @@ class _Slot:
         return [] if self.process is None else [self.connection, self.process.sentinel]
 
     def is_alive(self) -> bool:
-        return self.process is not None and self.process.is_alive()
+        return self.process is not None and not self._sentinel.poll(0)
 
     def run(self, claim: Claim) -> None:
         self.number += 1
