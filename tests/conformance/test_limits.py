@@ -182,6 +182,17 @@ def test_a_step_that_was_cancelled_while_it_waited_for_its_key_leaves_no_trace(e
     assert engine.app.sweep() == []
 
 
+def test_more_steps_of_a_key_than_may_run_are_reported(engine: Engine, hand: Hand) -> None:
+    first, _ = enqueue(engine, 2, concurrency_key="k")
+    engine.app.dispatcher().run_until_quiet()
+    engine.change("UPDATE steps_agenda SET held = false")  # what no statement of the engine does
+    claims = hand.claim(5)
+    (violation,) = engine.app.check_invariants()
+    assert (violation.promise, violation.step_id) == ("no more steps of a key run than may", first.id)
+    assert violation.finding == "with its key k 2 steps hold a lease, and 1 may"
+    hand.finish(claims)
+
+
 def test_the_inline_runner_obeys_keys(engine: Engine) -> None:
     refs = enqueue(engine, 5, concurrency_key="k")
     assert engine.app.run_until_idle() == 5

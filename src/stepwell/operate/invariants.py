@@ -18,6 +18,7 @@ CHECKS: Final = {
     "no step is lost": "invariant_4_no_step_is_lost",
     "links agree": "invariant_4_links_agree",
     "a parent never completes before its children": "invariant_5_parent_after_children",
+    "no more steps of a key run than may": "invariant_7_keys_are_not_exceeded",
 }
 
 

@@ -66,3 +66,11 @@ WHERE c.placed AND p.placed AND (c."group" <> p."group" OR c.workflow_id <> p.wo
 SELECT step_id AS id, 'its history goes back in time' AS finding
 FROM (SELECT step_id, at, lag(at) OVER (PARTITION BY step_id ORDER BY id) AS before FROM step_transitions) AS chain
 WHERE at < before;
+
+-- name: invariant_7_keys_are_not_exceeded()
+-- The other limits are settings: whoever lowers one lets what runs already go on.
+SELECT min(s.id) AS id, 'with its key ' || s.concurrency_key || ' ' || count(*) || ' steps hold a lease, and '
+       || max(s.concurrency_limit) || ' may' AS finding
+FROM steps_agenda a JOIN steps s ON s.id = a.step_id
+WHERE a.stage = 'running' AND a.concurrency_key IS NOT NULL AND s.lease_worker IS NOT NULL
+GROUP BY s.concurrency_key HAVING count(*) > max(s.concurrency_limit);
