@@ -44,8 +44,8 @@ WHERE alive_until > :now ORDER BY hostname, pid;
 -- name: all_workers(now)
 -- Also those that died, as long as their rows are kept.
 SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_until, w.alive_until > :now AS alive,
-       (SELECT count(*) FROM steps_agenda a JOIN steps s ON s.id = a.step_id
-        WHERE a.stage = 'running' AND s.lease_worker = w.id) AS running
+       (SELECT count(*) FROM steps s
+        WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') AND s.lease_worker = w.id) AS running
 FROM workers w ORDER BY w.hostname, w.started_at;
 
 -- name: lanes_of_workers()

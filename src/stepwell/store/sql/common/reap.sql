@@ -1,9 +1,10 @@
--- What the reaper looks for, and what it does about it. Leases and Dispatched steps are as many as there are slots.
+-- What the reaper looks for, and what it does about it. Leases and Dispatched steps are as many as there are slots: first
+-- the set of these, then their rows. (Of a join, SQLite may make a Bloom filter, which reads all of `steps`.)
 
 -- name: dead_leases(now)
 SELECT s.id, s.action, s.state, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
-FROM steps_agenda a JOIN steps s ON s.id = a.step_id LEFT JOIN workers w ON w.id = s.lease_worker
-WHERE a.stage = 'running' AND s.lease_worker IS NOT NULL
+FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
+WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
 -- name: is_dead(id, token, now)
@@ -16,11 +17,11 @@ WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
 -- name: untaken(now, before)
 -- Dispatched, and no live worker serves it; or one does and has not come to it for long.
 SELECT s.id, s.action
-FROM steps_agenda a JOIN steps s ON s.id = a.step_id
-WHERE a.stage = 'dispatched' AND s.state = 'Dispatched'
+FROM steps s
+WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'dispatched') AND s.state = 'Dispatched'
   AND (s.updated_at <= :before
        OR NOT EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-                      WHERE l.queue = a.queue AND l.action = a.action));
+                      WHERE l.queue = s.queue AND l.action = s.action));
 
 -- name: recover(id, actor, now)!
 UPDATE steps SET state = 'Pending', reason = 'recovered', actor = :actor, updated_at = :now, changed_from = state
@@ -39,8 +40,8 @@ UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tic
 -- name: first_in_line(now)
 -- For every group, the first step that a free slot could take now.
 WITH held (worker_id, leases) AS (
-    SELECT s.lease_worker, count(*) FROM steps_agenda a JOIN steps s ON s.id = a.step_id
-    WHERE a.stage = 'running' GROUP BY s.lease_worker
+    SELECT lease_worker, count(*) FROM steps
+    WHERE id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') GROUP BY lease_worker
 ), lanes (queue, action) AS (
     SELECT DISTINCT l.queue, l.action
     FROM workers w JOIN worker_lanes l ON l.worker_id = w.id LEFT JOIN held h ON h.worker_id = w.id

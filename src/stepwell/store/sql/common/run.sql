@@ -7,9 +7,8 @@ VALUES (:id, :hostname, :pid, :slots, :now, :now, :alive_until);
 
 -- name: roll_call(worker)
 -- Every lease that the worker holds, and what has become of its steps.
-SELECT s.id, s.lease_token, s.state, s.lease_deadline
-FROM steps_agenda a JOIN steps s ON s.id = a.step_id
-WHERE a.stage = 'running' AND s.lease_worker = :worker;
+SELECT id, lease_token, state, lease_deadline FROM steps
+WHERE id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') AND lease_worker = :worker;
 
 -- name: is_there_work(worker)
 -- Read before a claim is tried for no better reason than that time has passed.
@@ -17,9 +16,11 @@ SELECT 1 AS yes
 FROM worker_lanes l
 WHERE l.worker_id = :worker
   AND ((SELECT a.step_id FROM steps_agenda a
-        WHERE a.stage = 'dispatched' AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL
+        WHERE a.stage = 'dispatched' AND a.queue = l.queue AND a.action = l.action
+        ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL
        OR (SELECT a.step_id FROM steps_agenda a
-           WHERE a.stage = 'open' AND NOT a.held AND a.queue = l.queue AND a.action = l.action LIMIT 1) IS NOT NULL)
+           WHERE a.stage = 'open' AND NOT a.held AND a.queue = l.queue AND a.action = l.action
+           ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL)
 LIMIT 1;
 
 -- name: is_registered(worker)

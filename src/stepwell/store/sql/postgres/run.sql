@@ -8,6 +8,8 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
 -- What a worker with free slots may take, over all groups: what is dispatched to its lanes, and with `open_too` what is
 -- open there while the breaker is on. The urgent come first, but not more than `high` of them while others wait.
+-- A rank from itself to itself: were it equal, the planner would know that the order is that of the primary key alone,
+-- and with some statistics it would walk through the whole agenda in that order.
 WITH breaker (value) AS (
     SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE -- whoever pauses waits for this claim
 ), lanes (queue, action, place, rank) AS (
@@ -17,15 +19,17 @@ WITH breaker (value) AS (
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
-        WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
-        ORDER BY a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+        WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
+          AND a.rank BETWEEN lane.rank AND lane.rank
+        ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
-        WHERE a.stage = 'open' AND NOT a.held AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+        WHERE a.stage = 'open' AND NOT a.held AND a.queue = lane.queue AND a.action = lane.action
+          AND a.rank BETWEEN lane.rank AND lane.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = a.step_id)
-        ORDER BY a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+        ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
     WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'on'
 ), numbered AS (
     SELECT step_id, queue, action, rank, queue_place,

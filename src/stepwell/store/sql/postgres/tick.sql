@@ -98,10 +98,11 @@ WITH room (queue, free) AS (
     FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     CROSS JOIN LATERAL (
         SELECT o.step_id, o.rank, o.queue FROM steps_agenda o
-        WHERE o.stage = 'open' AND NOT o.held AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
+        WHERE o.stage = 'open' AND NOT o.held AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
+          AND o.rank BETWEEN r.rank AND r.rank -- as in `pick_for_claim`: keeps the planner from the primary key
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
-        ORDER BY o.step_id LIMIT least(:limit, lane.free)
+        ORDER BY o.rank, o.step_id LIMIT least(:limit, lane.free)
     ) AS a
 ), ordered AS (
     SELECT step_id, rank, free, CASE WHEN rank = 0 AND place > free - free / 8 - :spare THEN 2 ELSE rank END AS turn,

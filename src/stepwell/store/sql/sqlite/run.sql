@@ -5,6 +5,7 @@ SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
 -- What a worker with free slots may take, over all groups: what is dispatched to its lanes, and with `open_too` what is
 -- open there while the breaker is on. The urgent come first, but not more than `high` of them while others wait.
+-- The indexes are named: with statistics SQLite may rather walk through the whole agenda in the order of its steps.
 WITH lanes (queue, action, place, rank) AS (
     SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker AND l.queue NOT IN (SELECT value FROM json_each(:full_queues))
@@ -12,13 +13,13 @@ WITH lanes (queue, action, place, rank) AS (
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
-        SELECT a.step_id FROM steps_agenda a
+        SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_dispatched
         WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
         ORDER BY a.step_id LIMIT :limit)
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
-        SELECT a.step_id FROM steps_agenda a
+        SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_ready
         WHERE a.stage = 'open' AND NOT a.held AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = a.step_id)

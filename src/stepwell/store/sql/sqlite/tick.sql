@@ -78,7 +78,7 @@ WITH room (queue, free) AS (
            row_number() OVER (PARTITION BY a.queue, a.rank ORDER BY a.step_id) AS place
     FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     JOIN steps_agenda a ON a.step_id IN (
-        SELECT o.step_id FROM steps_agenda o
+        SELECT o.step_id FROM steps_agenda o INDEXED BY steps_agenda_open
         WHERE o.stage = 'open' AND NOT o.held AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
