@@ -9,6 +9,7 @@ import pytest
 from stepwell import NewStep, State, StepRef, Stepwell
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
+from stepwell.run.family import Family
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.worker_row import WorkerRow
 from tests.conformance.support import Engine, returned
@@ -150,6 +151,28 @@ def test_who_waits_behind_a_step_need_not_wait_for_a_tick(engine: Engine, hand: 
     assert order == [["first", "other"], ["after", "second"], ["third"]]
     engine.app.dispatcher().run_until_quiet()
     assert engine.app.check_invariants() == []
+    assert engine.app.sweep() == []
+
+
+@pytest.mark.parametrize("born", ["before it", "with its end"])
+def test_the_first_children_need_not_wait_for_a_tick_after_their_parent(engine: Engine, hand: Hand, born: str) -> None:
+    engine.plant("parent(one, two > three)" if born == "before it" else "parent")
+    engine.app.dispatcher().run_until_quiet()
+    (claim,) = hand.claim(10)
+    family = Family(engine.refs["parent"], None)
+    if born == "with its end":
+        one, two, three = (NewStep(action="behave", label=label) for label in ("one", "two", "three"))
+        family.add_block([[one, two], three])
+    finisher = Finisher(engine.app.database)
+    ending = Ending(verb="finish", response="null", children=family.take())
+    assert finisher.write_all([(claim, ending)]) == [State.RUNNING]
+    order = []
+    while claims := hand.claim(10):
+        order.append(sorted(engine.app.step(claim.step_id).name for claim in claims))
+        finisher.write_all([(claim, Ending(verb="finish", response="null")) for claim in claims])
+    assert order == [["one", "two"], ["three"]]
+    engine.app.dispatcher().run_until_quiet()
+    assert engine.state("parent") == "Completed"
     assert engine.app.sweep() == []
 
 

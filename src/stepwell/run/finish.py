@@ -98,7 +98,7 @@ class Finisher:
                 states[row["id"]] = State(row["state"])
             if any(_has_neighbours(claim) for claim, _ in done):
                 tx.tell(News.DECISIONS)
-                self._open_gates_behind(tx, [step for step, state in states.items() if state is State.COMPLETED])
+                self._open_gates_behind(tx, list(states))
         written = {id(pair) for pair in done}
         return [
             states.get(claim.step_id) if id(pair) in written else self._write(tx, claim, ending)
@@ -106,13 +106,13 @@ class Finisher:
             for claim, ending in [pair]
         ]
 
-    def _open_gates_behind(self, tx: Transaction, ended: list[int]) -> None:
+    def _open_gates_behind(self, tx: Transaction, finished: list[int]) -> None:
         """Let in who waited for these, as the next tick would: it finds the marks all the same, and decides the rest.
 
-        A chain need not wait for a tick after each of its steps. What is let in here by a look that was too old is
-        turned away at the claim, which looks again.
+        A chain need not wait for a tick after each of its steps, nor a parent's first children for one. What is let in
+        here by a look that was too old is turned away at the claim, which looks again.
         """
-        gates = [row["id"] for row in tx.rows("waiting_behind", ids=tx.array(ended))] if ended else []
+        gates = [row["id"] for row in tx.rows("waiting_behind", ids=tx.array(finished))] if finished else []
         if gates and tx.change("open_gates", ids=tx.array(gates), now=self._database.now()):
             tx.tell(News.WORK)
 
@@ -125,7 +125,11 @@ class Finisher:
         words = _WORDS[ending.verb](ending, now)
         state = tx.value(ending.verb, id=claim.step_id, token=claim.token, actor=claim.actor, now=now, **words)
         tx.tell(News.DECISIONS)
-        return None if state is None else State(state)
+        if state is None:
+            return None
+        if ending.verb == "finish":
+            self._open_gates_behind(tx, [claim.step_id])
+        return State(state)
 
     def _tell(self, claim: Claim, ending: Ending, state: State | None) -> None:
         if state is State.FAILED and ending.notify:

@@ -69,7 +69,8 @@ WHERE steps.id = said.id AND state = 'Running' AND lease_token = said.token AND 
 RETURNING steps.id, state;
 
 -- name: waiting_behind(ids)
--- Steps whose last condition may have been the end of these: the next level of their blocks, their dependents.
+-- Steps whose last condition may have been the end of these (or of their own code): the next level of their blocks,
+-- their dependents, their first children.
 SELECT u.step_id AS id
 FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
              (SELECT min(x."index") FROM steps_unconcluded x
@@ -79,4 +80,10 @@ FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
 JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
 WHERE front.level > front.done
 UNION
-SELECT e.step_id FROM step_dependencies e WHERE e.depends_on_id = ANY(CAST(:ids AS bigint[]));
+SELECT e.step_id FROM step_dependencies e WHERE e.depends_on_id = ANY(CAST(:ids AS bigint[]))
+UNION
+SELECT c.step_id
+FROM steps p JOIN steps_unconcluded c ON c.block_uuid = p.child_block_uuid AND c.type = 'default'
+     AND c."index" = (SELECT min(x."index") FROM steps_unconcluded x
+                      WHERE x.block_uuid = p.child_block_uuid AND x.type = 'default')
+WHERE p.id = ANY(CAST(:ids AS bigint[])) AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL;
