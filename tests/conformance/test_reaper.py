@@ -10,7 +10,7 @@ import pytest
 
 from stepwell import Reschedule, Skip, Stepwell
 from stepwell.events import GroupStalled, StepRescued
-from stepwell.operate.reaper import MOURNING_SECONDS, PATIENCE_SECONDS, STALLED_SECONDS, UNTAKEN_SECONDS
+from stepwell.operate.reaper import MOURNING_SECONDS, PATIENCE_SECONDS, SPREAD_SECONDS, STALLED_SECONDS, UNTAKEN_SECONDS
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support import Engine, raised, returned
@@ -57,12 +57,29 @@ def test_a_step_whose_worker_died_goes_back_three_times_and_is_then_taken_for_po
         assert step.lease_worker is None
         if count <= 3:
             assert (step.state, step.reason, reaped.rescued, reaped.poisoned) == ("Pending", "rescued", [step.id], [])
-            assert step.dispatch_after == engine.clock.now()
+            assert step.dispatch_after is not None
+            waits = (step.dispatch_after - engine.clock.now()).total_seconds()
+            assert 0 <= waits <= SPREAD_SECONDS * (count - 1)
+            engine.clock.advance(waits)
         else:
             assert (step.state, step.reason, reaped.rescued, reaped.poisoned) == ("Failed", "poison", [], [step.id])
     assert "was not heard of" in str(engine["step"].error_message)
     assert [event.poison for event in rescued] == [False, False, False, True]
     assert reaper.round() == type(reaped)(stalled=[])
+
+
+def test_steps_that_died_together_twice_come_back_one_by_one(engine: Engine) -> None:
+    """One of them may have ended their worker; the others are to be done before it does so again."""
+    engine.plant(", ".join(f"s{number}" for number in range(20)), group=GROUP)
+    for death in (1, 2):
+        with engine.worker(slots=20) as runner:
+            engine.claim(runner, *engine.refs)
+            _die(engine)
+            assert len(engine.app.reaper().round().rescued) == 20
+        moments = [engine[label].dispatch_after for label in engine.refs]
+        if death == 1:
+            assert set(moments) == {engine.clock.now()}
+    assert len(set(moments)) == 20
 
 
 def test_a_step_of_a_worker_that_has_signed_off_goes_back(engine: Engine) -> None:
@@ -140,6 +157,7 @@ def test_a_poisonous_step_sets_off_what_every_failure_does(engine: Engine) -> No
             engine.claim(runner, "poison")
             _die(engine)
             reaper.round()
+        engine.clock.advance(3 * SPREAD_SECONDS)
     engine.settle()
     assert engine.states() == {
         "root": "Failed",

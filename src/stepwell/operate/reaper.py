@@ -7,6 +7,7 @@ past its deadline. Dead is no state: it is seen, and ended, here. Any number of 
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -29,6 +30,9 @@ UNTAKEN_SECONDS: Final = 300.0
 # The rows of dead workers are kept so long, for people to see.
 MOURNING_SECONDS: Final = 300.0
 STALLED_SECONDS: Final = 60.0
+# A worker that dies takes all its steps with it, and nobody knows which of them did it. From the second time on they
+# come back one by one, within so many seconds for each time before: the innocent are done when the other one runs.
+SPREAD_SECONDS: Final = 10.0
 # After an absence of more than so many rounds, so much time for heartbeats: one is due every third of a lease.
 AWAY_ROUNDS: Final = 2
 PATIENCE_SECONDS: Final = ALIVE_SECONDS / 2
@@ -99,6 +103,7 @@ class Reaper:
                 reaped.let_go.append(step_id)
             return
         error = f"its worker {worker} {_fate(row, now)} while it ran"
+        back = now + timedelta(seconds=random.uniform(0, SPREAD_SECONDS * row["rescues"]))
 
         def work(tx: Transaction) -> str | None:
             # This transaction may have waited long for its turn, and the worker was heard of meanwhile.
@@ -106,7 +111,7 @@ class Reaper:
                 return None
             tx.tell(News.DECISIONS)
             rescued: str | None = tx.value(
-                "rescue", id=step_id, token=token, dispatch_after=now, limit=RESCUES, error=error, actor=ACTOR, now=now
+                "rescue", id=step_id, token=token, dispatch_after=back, limit=RESCUES, error=error, actor=ACTOR, now=now
             )
             return rescued
 

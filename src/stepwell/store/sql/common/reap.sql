@@ -2,7 +2,7 @@
 -- the set of these, then their rows. (Of a join, SQLite may make a Bloom filter, which reads all of `steps`.)
 
 -- name: dead_leases(now)
-SELECT s.id, s.action, s.state, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
+SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
 FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
 WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
