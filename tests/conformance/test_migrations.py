@@ -222,7 +222,7 @@ def test_a_database_that_somebody_keeps_locked_is_called_unavailable(
 ) -> None:
     url = f"sqlite:///{tmp_path}/stepwell.db"
     create(url)
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 20)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
     with plain(url) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseUnavailable, match="database is locked"):

@@ -127,7 +127,7 @@ class Finisher:
         tx.tell(News.DECISIONS)
         if state is None:
             return None
-        if ending.verb == "finish":
+        if ending.children:
             self._open_gates_behind(tx, [claim.step_id])
         return State(state)
 

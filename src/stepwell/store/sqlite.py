@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sqlite3
 import threading
 import time
@@ -25,7 +26,10 @@ from stepwell.store.database import Conflict, Database, MigrationSession, Row, T
 from stepwell.store.ear import CountingEar, Ear, News, SqliteEar
 
 OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
-BUSY_TIMEOUT_MS: Final = 10_000
+BUSY_SECONDS: Final = 10.0
+# How long a writer sleeps before it asks again whether it is its turn: at first, and after a while. SQLite itself would
+# sleep for up to a tenth of a second, and whoever asks more often would always be first.
+TURN_SECONDS: Final = (0.0003, 0.005)
 # A checkpoint well before the 1,000 pages at which SQLite would make one by itself: 500 pages of 4 KiB.
 CHECKPOINT_BYTES: Final = 500 * 4096
 # A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
@@ -166,9 +170,7 @@ class SqliteDatabase(Database):
     def _connect(self) -> sqlite3.Connection:
         target = ":memory:" if self._path is None else str(self._path)
         try:
-            connection = sqlite3.connect(
-                target, timeout=BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
-            )
+            connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         except sqlite3.OperationalError as error:
             raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
         try:
@@ -211,7 +213,10 @@ class SqliteDatabase(Database):
         with self._lock:
             connection = self._connection
             with _translated():
-                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+                if write:
+                    self._wait_for_its_turn()
+                else:
+                    connection.execute("BEGIN")
             try:
                 yield SqliteTransaction(connection, self.sql)
                 with _translated():
@@ -223,6 +228,24 @@ class SqliteDatabase(Database):
             if write:
                 self._commits += 1
                 self._checkpoint_if_long()
+
+    def _wait_for_its_turn(self) -> None:
+        """Begin to write, as soon as nobody else does."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        pause, longest = TURN_SECONDS
+        self._connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    self._connection.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                        raise
+                time.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(1.2 * pause, longest)
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     def _checkpoint_if_long(self) -> None:
         if self._path is None:
