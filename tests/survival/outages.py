@@ -73,6 +73,11 @@ class OwnServer:
         )
 
 
+# What commits: the word itself, and the statement that creates a step in a transaction of its own.
+COMMITS = (b"COMMIT\0", b"WITH turn AS")
+NO_TRANSACTION = b"Z\0\0\0\5I"  # the server is ready for the next one
+
+
 class LossyProxy:
     """Stands between a program and PostgreSQL, and cuts a session at a commit.
 
@@ -139,13 +144,14 @@ class LossyProxy:
                         client.sendall(heard)
                         continue
                     said += heard
-                    if b"COMMIT\0" in heard:
+                    if any(words in heard for words in COMMITS):
                         fate = self._fate(said)
                         said = b""
                         if fate == "after":
                             server.sendall(heard)
-                            while b"COMMIT\0" not in server.recv(1 << 16):
-                                pass
+                            answer = b""
+                            while NO_TRANSACTION not in answer:
+                                answer += server.recv(1 << 16)
                         if fate:
                             return
                     server.sendall(heard)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell import Stepwell
 from tests.survival.outages import LossyProxy, OwnServer
 from tests.survival.support import Well
 
@@ -98,6 +99,23 @@ def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice(
         children = [step for step in well.app.steps(limit=500) if step.label == f"child of {label}"]
         assert [str(child.state) for child in children] == ["Completed"]
     assert worker.process.poll() is None
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_enqueue_whose_answer_is_lost_creates_one_step(postgres_url: str, when: str) -> None:
+    proxy = LossyProxy(postgres_url)
+    try:
+        with Stepwell(proxy.url) as app:
+            app.enqueue("work", label="first")
+            proxy.lose(b"WITH turn AS", when)
+            ref = app.enqueue("work", label="second")
+            assert proxy.has_cut
+            assert [step.id for step in app.steps(limit=10) if step.label == "second"] == [ref.id]
+            assert app.step(ref).uuid == ref.uuid
+            assert app.check_invariants() == []
+            assert app.sweep() == []
+    finally:
+        proxy.close()
 
 
 def test_a_worker_whose_commits_are_cut_at_random_does_all_of_its_work_once(lossy: tuple[Well, LossyProxy]) -> None:

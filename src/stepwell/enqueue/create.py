@@ -10,7 +10,7 @@ from typing import Any, Final
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep, check, due, encode_arguments
 from stepwell.enqueue.place import Neighbours, Placement, id_of, names_others, normal_uuid, place, queue_of
-from stepwell.ids import uuid7s
+from stepwell.ids import uuid7, uuid7s
 from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
@@ -78,8 +78,12 @@ class Creator:
                 raise DatabaseUnavailable(
                     f"another transaction is in the way of yours ({conflict}): roll yours back and try it again"
                 ) from conflict
-        single = self._is_single(drafts)
-        return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now), single=single)
+        if self._is_single(drafts):
+            uuid = uuid7()  # here, so that it is the same step if it has to be said twice
+            return self._database.transact(
+                lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)], single=True
+            )
+        return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 
     def create_in(self, tx: Transaction, drafts: Sequence[NewStep], now: datetime) -> list[StepRef]:
         """Create them in a transaction of ours that does more than that."""
@@ -89,7 +93,7 @@ class Creator:
         self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
     ) -> list[StepRef]:
         if self._is_single(drafts):
-            return [self._write_alone(tx, drafts[0], arguments[0], now)]
+            return [self._write_alone(tx, drafts[0], arguments[0], now, uuid7())]
         known = _with_known_keys(tx, drafts, arguments)
         placements = [
             Placement(draft, uuid if draft.uuid is None else normal_uuid(draft.uuid, "uuid"), arguments=text)
@@ -110,10 +114,9 @@ class Creator:
         """Whether one statement does it all."""
         return len(drafts) == 1 and _stands_alone(drafts[0]) and self._database.knows("create_alone")
 
-    def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime) -> StepRef:
+    def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str) -> StepRef:
         """The commonest call of all, in the fewest round trips."""
         self._learn_names(tx, [draft])
-        uuid = uuid7s(1)[0]
         kind, of = draft.relatable or (None, None)
         number = tx.value(
             "create_alone",

@@ -108,7 +108,7 @@ class Database(ABC):
     def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
         """Run `work` in one transaction of its own, again if it met a conflict.
 
-        `single`: it writes with one statement, so that may be the transaction; fewer words to the server.
+        `single`: it writes with one statement, which may be said twice; so that can be the transaction, in fewer words.
         """
         started = time.monotonic()
         for attempt in range(CONFLICT_TRIES):

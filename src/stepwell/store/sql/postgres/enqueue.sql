@@ -7,7 +7,7 @@ SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1
 
 -- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
 -- A step that has to do with no other, in one round trip: its turn, its row (and, by trigger, its history), its place on
--- the agenda.
+-- the agenda. Said twice, because the answer to the first time was lost, it is the same step.
 WITH turn AS (
     SELECT nextval('steps_round_robin') AS number
 ), created AS (
@@ -19,6 +19,7 @@ WITH turn AS (
            (CAST(:rotation AS text[]))[1 + mod(number, cardinality(CAST(:rotation AS text[])))], :priority, :max_retries,
            CAST(:dispatch_after AS timestamptz), :timeout, :cooldown, :concurrency_key, :concurrency_limit, true, :now, :now
     FROM turn
+    ON CONFLICT (uuid) DO NOTHING
     RETURNING id, "group", queue, action, priority, dispatch_after, concurrency_key
 ), enrolled AS (
     INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
@@ -26,7 +27,7 @@ WITH turn AS (
            CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
     FROM created
 )
-SELECT id FROM created;
+SELECT id FROM created UNION ALL SELECT id FROM steps WHERE uuid = CAST(:uuid AS uuid);
 
 -- name: lock_steps(ids, uuids)
 SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,
