@@ -33,7 +33,7 @@ def arm(folder: Path) -> None:
             return
         os.kill(os.getpid(), signal.SIGKILL)
 
-    claim, start, write, settle = Claimer.claim, Worker._start, Finisher._write_plain, Worker._settle
+    claim, start, write, settle = Claimer.claim, Worker._start_waiting, Finisher._write_plain, Worker._settle
 
     def claiming(self: Claimer, *arguments: Any) -> Any:
         claims = claim(self, *arguments)
@@ -41,9 +41,10 @@ def arm(folder: Path) -> None:
             fire()
         return claims
 
-    def starting(self: Worker, *arguments: Any) -> None:
-        fire()
-        start(self, *arguments)
+    def starting(self: Worker, now: float) -> None:
+        if self._waiting:
+            fire()
+        start(self, now)
 
     def writing(self: Finisher, tx: Any, endings: Any) -> Any:
         if endings:
@@ -61,7 +62,7 @@ def arm(folder: Path) -> None:
         case "before the claim is committed":
             Claimer.claim = claiming  # type: ignore[method-assign, assignment]
         case "after the claim, before the start":
-            Worker._start = starting  # type: ignore[method-assign, assignment]
+            Worker._start_waiting = starting  # type: ignore[method-assign]
         case "after the end, before it is written":
             Finisher._write_plain = writing  # type: ignore[method-assign]
         case "after the end is committed":

@@ -22,7 +22,7 @@ from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
-from stepwell.run.executors import Executor
+from stepwell.run.executors import LINE_SECONDS, Executor
 from stepwell.run.finish import Claim, Ended, Finisher
 from stepwell.run.heart import Heart
 from stepwell.run.lifecycle import describe, not_completed
@@ -141,6 +141,8 @@ class Worker:
             times.append(self._stops_at)
         if self._waiting:
             times.append(self._waiting_since + HAND_BACK_SECONDS)
+        if self._executor.lined_up:
+            times.append(now + LINE_SECONDS)
         if now < self._quiet_until:
             times.append(self._quiet_until)
         else:
@@ -158,6 +160,7 @@ class Worker:
             if self._runs.pop(claim.key, None) is not None:
                 self._note_ending(claim, ending, now)
                 self._learn(ending.duration)
+        self._take_back(now)
         self._start_waiting(now)
         if news:
             self._looks = [now, *(now + seconds for seconds in ECHO_SECONDS)]
@@ -185,7 +188,8 @@ class Worker:
         if self._waiting and now < self._oldest_ending + GATHER_SECONDS and len(self._endings) < BATCH:
             return  # the slots are busy, and there is more to come
         due = self._stops_at is None and bool(self._looks) and min(self._looks) <= now
-        want = min(self._executor.free() + self._ahead() - len(self._waiting), BATCH) if due else 0
+        ahead = self._ahead() - self._executor.lined_up - len(self._waiting)
+        want = min(self._executor.free() + ahead, BATCH) if due else 0
         if due:
             self._looks = [moment for moment in self._looks if moment > now]
             if want > 0 and not self._endings and not self._is_told and not self._claimer.is_there_work():
@@ -252,18 +256,20 @@ class Worker:
             self._seconds_per_step = HAND_BACK_SECONDS  # it was wrong: nothing ahead until it is known better
             while self._waiting:
                 self._note_ending(self._waiting.popleft(), Ending(verb="hand_back"), now)
-        while self._waiting and self._executor.free():
-            self._start(self._waiting.popleft(), now)
+        for claim in self._executor.take(self._waiting, self._seconds_per_step):
+            timeout, cooldown = claim.row["timeout"], claim.row["cooldown"]
+            self._runs[claim.key] = _Run(claim, now, now + timeout + cooldown if timeout else None)
+
+    def _take_back(self, now: float) -> None:
+        """What would have to wait too long behind another step begins in the next free slot, whichever it is."""
+        for claim in reversed(self._executor.give_back(everything=self._stops_at is not None)):
+            if self._runs.pop(claim.key, None) is not None:
+                self._waiting.appendleft(claim)
 
     def _note_ending(self, claim: Claim, ending: Ending, now: float) -> None:
         if not self._endings:
             self._oldest_ending = now
         self._endings.append((claim, ending))
-
-    def _start(self, claim: Claim, now: float) -> None:
-        timeout, cooldown = claim.row["timeout"], claim.row["cooldown"]
-        self._runs[claim.key] = _Run(claim, now, now + timeout + cooldown if timeout else None)
-        self._executor.start(claim)
 
     def _settle(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
         for (claim, ending), state in zip(endings, states, strict=True):

@@ -20,6 +20,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from stepwell.clock import Clock
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, SchemaError, StepwellError
 from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
@@ -35,6 +37,12 @@ CHECKPOINT_BYTES: Final = 500 * 4096
 # A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
 # and 9 µs in statements of 100 rows. With at most 40 columns this stays far below SQLite's 32,766 parameters.
 ROWS_PER_INSERT: Final = 100
+
+# The driver lets go of the interpreter for every row that it reads, and beside threads that compute it may have to wait
+# each time until it is given back (measured: 31 ms for 256 rows, 5 ms for the same in one value). A statement that
+# gives many rows while steps run gives them as one JSON array under this name.
+IN_ONE: Final = "rows_in_one"
+_decoder: Final = msgspec.json.Decoder(list[dict[str, Any]])
 
 _TIME_COLUMNS: Final = ("_at", "_after", "_deadline", "_until", "_completed")
 
@@ -56,6 +64,10 @@ def _rows(cursor: sqlite3.Cursor) -> list[Row]:
     if cursor.description is None:
         return []
     names = [column[0] for column in cursor.description]
+    if names == [IN_ONE]:
+        ((text,),) = cursor.fetchall()
+        rows: list[Row] = _decoder.decode(text)
+        return rows
     rows = [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
     for name in names:
         if name.endswith(_TIME_COLUMNS) or name == "at":

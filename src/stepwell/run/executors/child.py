@@ -6,6 +6,7 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 import threading
 from contextlib import suppress
@@ -19,52 +20,91 @@ from stepwell.model import reasons
 from stepwell.model.errors import InvalidStep, StepwellError
 from stepwell.run.direct import run_here
 from stepwell.run.ending import Ending
+from stepwell.run.executors.inbox import Said
 from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.locate import load_app
 from stepwell.run.running import LeaseLost, RunningStep
 from stepwell.run.signals import SIGNALS_OF_THE_WORKER
+from stepwell.store import Row
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
 
+TURN: Final = struct.Struct("!Q")  # the number of a run: whoever reads it may begin the run
 _PR_SET_PDEATHSIG: Final = 1
+
+
+class Desk:
+    """Where a slot finds its next step.
+
+    The rows of steps come through a pipe, ahead of their turn. The turns themselves, each the number of a run, come
+    through a second one, which the worker can read as well: a turn is had by one of the two, so what the worker has
+    taken back never begins here.
+    """
+
+    def __init__(self, connection: Connection, turns: Connection) -> None:
+        self._connection = connection
+        self._turns = turns
+        self._rows: dict[int, Row] = {}
+
+    def next_run(self) -> tuple[int, Row]:
+        """Wait for a turn; says which, and gives the row of its step."""
+        turn = os.read(self._turns.fileno(), TURN.size)
+        if len(turn) < TURN.size:
+            raise EOFError
+        (number,) = TURN.unpack(turn)
+        while number not in self._rows:
+            self._put_down(receive(self._connection))
+        while (first := next(iter(self._rows))) < number:
+            del self._rows[first]  # it was taken back
+        return number, self._rows.pop(number)
+
+    def answer(self) -> dict[str, Any]:
+        """The worker's answer to a question."""
+        while "run" in (message := receive(self._connection)):
+            self._put_down(message)
+        return message
+
+    def _put_down(self, message: dict[str, Any]) -> None:
+        self._rows.update(message["run"])
 
 
 class PipeLine:
     """A run whose worker is at the other end of a pipe."""
 
-    def __init__(self, connection: Connection, number: int, cancelled: c_uint64) -> None:
+    def __init__(self, connection: Connection, desk: Desk, number: int, cancelled: c_uint64) -> None:
         self._connection = connection
+        self._desk = desk
         self._number = number
         self._cancelled = cancelled
         self._pid = os.getpid()
         self._lock = threading.Lock()  # the job may have threads of its own
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
-        return self._ask({"say": "record", "stage": stage, "response": response, "children": children})
+        return self._ask(Said(say="record", stage=stage, response=response, children=children))
 
     def checkpoint(self, data: str) -> bool:
-        return self._ask({"say": "checkpoint", "data": data})
+        return self._ask(Said(say="checkpoint", data=data))
 
-    def _ask(self, message: dict[str, Any]) -> bool:
+    def _ask(self, question: Said) -> bool:
         self._check_process()
         with self._lock:
-            send(self._connection, message)
-            answer = receive(self._connection)
+            send(self._connection, question)
+            answer = self._desk.answer()
         if answer.get("refused"):
             raise InvalidStep(answer["refused"])
         return bool(answer["ok"])
 
     def progress(self, done: float, total: float | None) -> None:
-        self._tell({"say": "progress", "done": done, "total": total})
+        self._tell(Said(say="progress", done=done, total=total))
 
     def log(self, level: str, message: str) -> None:
-        self._tell({"say": "log", "level": level, "message": message})
+        self._tell(Said(say="log", level=level, message=message))
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _tell(self, word: Said) -> None:
         self._check_process()
         with self._lock:
-            send(self._connection, message)
+            send(self._connection, word)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:  # two that write into one pipe would garble it
@@ -74,36 +114,36 @@ class PipeLine:
         return self._cancelled.value == self._number
 
 
-def serve(connection: Connection, app_name: str, cancelled: c_uint64, max_memory: int) -> None:
-    """Run what comes through the pipe until it is closed."""
+def serve(connection: Connection, turns: Connection, app_name: str, cancelled: c_uint64, max_memory: int) -> None:
+    """Run one step after the other until the pipe is closed. What has ended is said before the next one begins."""
     _settle_in(max_memory)
     try:
         app = load_app(app_name, in_slot=True)
     except Exception as error:
-        send(connection, {"say": "broken", "error": f"{describe(error)}\n{stack_of(error)}"})
+        send(connection, Said(say="broken", error=f"{describe(error)}\n{stack_of(error)}"))
         return
-    send(connection, {"say": "ready"})
+    send(connection, Said(say="ready"))
     pid = os.getpid()
+    desk = Desk(connection, turns)
     with suppress(EOFError, OSError, LeaseLost):
         while True:
-            message = receive(connection)
-            row = message["run"]
-            step = RunningStep(row, PipeLine(connection, message["number"], cancelled))
+            number, row = desk.next_run()
+            step = RunningStep(row, PipeLine(connection, desk, number, cancelled))
             ending = run_here(app.jobs[row["action"]], step, row["arguments"])
             if os.getpid() != pid:
                 os._exit(0)  # a copy that the job forked and let return: it has nothing to say here
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):  # closed, broken, replaced: whatever the job did to it
                     stream.flush()
-            connection.send_bytes(_ended(message["number"], ending))
+            connection.send_bytes(_ended(number, ending))
 
 
 def _ended(number: int, ending: Ending) -> bytes:
     try:
-        return msgspec.msgpack.encode({"say": "ended", "number": number, "ending": ending})
+        return msgspec.msgpack.encode(Said(say="ended", number=number, ending=ending))
     except Exception as error:
         failed = Ending(verb="fail", reason=reasons.ERROR, error=f"how it ended cannot be told: {describe(error)}")
-        return msgspec.msgpack.encode({"say": "ended", "number": number, "ending": failed})
+        return msgspec.msgpack.encode(Said(say="ended", number=number, ending=failed))
 
 
 def _settle_in(max_memory: int) -> None:

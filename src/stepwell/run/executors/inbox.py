@@ -10,13 +10,35 @@ import os
 import select
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
+
+from stepwell.run.ending import Ending
 
 _CHUNK: Final = 1 << 16
 _SHORT: Final = struct.Struct("!i")  # the framing of `multiprocessing.connection`: a length, or -1 and a long length
 _LONG: Final = struct.Struct("!Q")
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a slot says: one struct for all of it, because it is read after every step."""
+
+    say: Literal["ready", "broken", "ended", "progress", "log", "record", "checkpoint"]
+    number: int = 0
+    ending: Ending | None = None
+    error: str = ""
+    done: float = 0.0
+    total: float | None = None
+    level: str = ""
+    message: str = ""
+    data: str = ""
+    stage: str = ""
+    response: str = ""
+    children: list[dict[str, Any]] = []
+
+
+_decoder: Final = msgspec.msgpack.Decoder(Said)
 
 
 class Inbox:
@@ -28,7 +50,7 @@ class Inbox:
         self._poll = select.poll()
         self._poll.register(file, select.POLLIN)
 
-    def messages(self) -> Iterator[dict[str, Any]]:
+    def messages(self) -> Iterator[Said]:
         """All that are there now; raises EOFError after the last one if no other can come."""
         while self._poll.poll(0):
             chunk = os.read(self._file, _CHUNK)
@@ -37,7 +59,7 @@ class Inbox:
             self._held += chunk
             yield from self._whole()
 
-    def _whole(self) -> Iterator[dict[str, Any]]:
+    def _whole(self) -> Iterator[Said]:
         while len(self._held) >= _SHORT.size:
             start, (length,) = _SHORT.size, _SHORT.unpack_from(self._held)
             if length == -1:
@@ -47,6 +69,6 @@ class Inbox:
                 (length,) = _LONG.unpack_from(self._held, _SHORT.size)
             if len(self._held) < start + length:
                 return
-            message: dict[str, Any] = msgspec.msgpack.decode(self._held[start : start + length])
+            said = _decoder.decode(self._held[start : start + length])
             del self._held[: start + length]
-            yield message
+            yield said

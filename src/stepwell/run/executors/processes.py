@@ -1,4 +1,7 @@
-"""Steps in processes of their own: one child and one pipe per slot. What a job does to its process harms no other.
+"""Steps in processes of their own, one per slot. What a job does to its process harms no other.
+
+Short steps are lined up for a slot, so that it need not wait for the worker after each of them. A child says that a run
+has ended before it begins the next: when it dies, the first run without an end is the one that it died of.
 
 The children come from a fork server, which has imported Stepwell but nothing of the app: a new one takes milliseconds
 plus the import of the app.
@@ -11,24 +14,25 @@ import multiprocessing
 import os
 import select
 import signal
+import socket
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from ctypes import c_uint64
+from heapq import heapify, heapreplace
 from multiprocessing import resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any, Final
 
-import msgspec
-
 from stepwell.model.errors import DatabaseUnavailable, InvalidStep
 from stepwell.run import signals
 from stepwell.run.ending import Ending
-from stepwell.run.executors import Executor
-from stepwell.run.executors.child import send, serve
-from stepwell.run.executors.inbox import Inbox
+from stepwell.run.executors import LINE_SECONDS, Executor
+from stepwell.run.executors.child import TURN, send, serve
+from stepwell.run.executors.inbox import Inbox, Said
 from stepwell.run.finish import RESCUES, Claim, Ended, Finisher
-from stepwell.store import Database
+from stepwell.store import Database, Row
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
@@ -36,6 +40,9 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 RESTART_SECONDS: Final = (0.1, 30.0)
 NOTES_SECONDS: Final = 0.5
 ASK_AGAIN_SECONDS: Final = 1.0
+LONGEST_LINE: Final = 128
+# Of rows that a child has not read yet: more could fill the pipe, and then the worker would wait for the child.
+UNREAD_BYTES: Final = 98_304
 BURY_SECONDS: Final = 5.0  # a process that was killed is gone in milliseconds, unless it hangs in the kernel
 
 
@@ -54,18 +61,49 @@ class ProcessExecutor(Executor):
         self._slots = [_Slot(self._context, *self._made) for _ in range(slots)]
         self._notes_at = self._ask_again_at = 0.0
         self._broken = ""
+        self._given_back: list[Claim] = []
+        self._heard: list[Ended] = []  # while a run was cut
 
     def free(self) -> int:
         return sum(slot.is_free for slot in self._slots)
 
     def start(self, claim: Claim) -> None:
-        next(slot for slot in self._slots if slot.is_free).run(claim)
+        self.take(deque([claim]), None)
+
+    @property
+    def lined_up(self) -> int:  # type: ignore[override]
+        return sum(max(0, len(slot.runs) - 1) for slot in self._slots)
+
+    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+        longest = 1 if pace is None else min(int(LINE_SECONDS / max(pace, 1e-6)), LONGEST_LINE)
+        now = time.monotonic()
+        lines = [(len(slot.runs), place) for place, slot in enumerate(self._slots) if slot.takes_steps(now)]
+        heapify(lines)
+        taken: list[Claim] = []
+        while waiting and lines:
+            length, place = lines[0]
+            if length and (length >= longest or not self._slots[place].can_line_up(waiting[0])):
+                break
+            taken.append(waiting.popleft())
+            self._slots[place].line_up(taken[-1], now)
+            heapreplace(lines, (length + 1, place))
+        for slot in self._slots:
+            slot.send_lined_up()
+        return taken
+
+    def give_back(self, *, everything: bool = False) -> list[Claim]:
+        given_back, self._given_back = self._given_back, []
+        now = time.monotonic()
+        for slot in self._slots:
+            if len(slot.runs) > 1 and (everything or slot.is_held_up(now)):
+                given_back += slot.take_back()
+        return given_back
 
     def files(self) -> Sequence[Any]:
         return [file for slot in self._slots for file in slot.files()]
 
     def collect(self) -> list[Ended]:
-        ended: list[Ended] = []
+        ended, self._heard = self._heard, []
         for slot in self._slots:
             ended += self._listen(slot)
             slot.keep_alive()
@@ -83,8 +121,8 @@ class ProcessExecutor(Executor):
             if slot.question is not None:
                 self._answer(slot, slot.question)
             if slot.process is not None:
-                for message in slot.inbox.messages():
-                    ended += self._hear(slot, message)
+                for said in slot.inbox.messages():
+                    ended += self._hear(slot, said)
         except (EOFError, OSError):
             alive = False
         except DatabaseUnavailable:
@@ -96,36 +134,38 @@ class ProcessExecutor(Executor):
         if not alive and slot.process is not None:
             how = slot.bury()
             if slot.claim is not None:
-                ended.append((slot.claim, Ending(verb="rescue", limit=RESCUES, error=how)))
-                slot.claim = None
+                # Ended by us, because of another run: it comes back with nothing spent.
+                died = Ending(verb="hand_back") if slot.was_cut else Ending(verb="rescue", limit=RESCUES, error=how)
+                ended.append((slot.claim, died))
+                self._given_back += [claim for _, claim in slot.runs][1:]
+                slot.runs.clear()
         return ended
 
-    def _hear(self, slot: _Slot, message: dict[str, Any]) -> list[Ended]:
-        match message["say"]:
+    def _hear(self, slot: _Slot, said: Said) -> list[Ended]:
+        match said.say:
             case "ready":
                 slot.welcome()
             case "broken":
-                if message["error"] != self._broken:
-                    self._broken = message["error"]
+                if said.error != self._broken:
+                    self._broken = said.error
                     _LOGGER.error("a slot cannot import the app %s: %s", self._made[0], self._broken)
             case "ended":
-                if message["number"] != slot.number:
+                claim = slot.claim
+                if claim is None or said.ending is None or said.number != slot.runs[0][0]:
                     return []
-                ending = msgspec.convert(message["ending"], Ending)
                 with suppress(DatabaseUnavailable):  # its last notes are not worth the wait
                     self._write_notes(slot)
-                claim, slot.claim = slot.claim, None
-                if claim is not None:
-                    return [(claim, ending)]
+                slot.go_on()
+                return [(claim, said.ending)]
             case "progress":
-                slot.progress = (message["done"], message["total"])
+                slot.progress = (said.done, said.total)
             case "log":
-                slot.logs.append({**message, "at": self._database.now()})
+                slot.logs.append({"at": self._database.now(), "level": said.level, "message": said.message})
             case _:
-                self._answer(slot, message)
+                self._answer(slot, said)
         return []
 
-    def _answer(self, slot: _Slot, question: dict[str, Any]) -> None:
+    def _answer(self, slot: _Slot, question: Said) -> None:
         """The child waits for this. While there is no database it waits on: asked again at the next round."""
         slot.question = question
         claim = slot.claim
@@ -133,12 +173,10 @@ class ProcessExecutor(Executor):
             return
         answer: dict[str, Any] = {}
         try:
-            if question["say"] == "checkpoint":
-                answer["ok"] = self._finisher.checkpoint(claim, question["data"])
+            if question.say == "checkpoint":
+                answer["ok"] = self._finisher.checkpoint(claim, question.data)
             else:
-                answer["ok"] = self._finisher.record(
-                    claim, question["stage"], question["response"], question["children"]
-                )
+                answer["ok"] = self._finisher.record(claim, question.stage, question.response, question.children)
         except InvalidStep as error:
             answer["refused"] = str(error)
         slot.question = None
@@ -153,18 +191,24 @@ class ProcessExecutor(Executor):
 
     def request_cancel(self, claim: Claim) -> None:
         for slot in self._of(claim):
-            slot.cancelled.value = slot.number
+            number, first = slot.runs[0]
+            if first.key == claim.key:
+                slot.cancelled.value = number
 
     def cut(self, claim: Claim) -> None:
         for slot in self._of(claim):
+            self._heard += [(other, ending) for other, ending in self._listen(slot) if other.key != claim.key]
+            self._given_back += [other for other in slot.take_back() if other.key != claim.key]
+        for slot in self._of(claim):  # neither has it ended meanwhile, nor was it still to begin
             with suppress(DatabaseUnavailable):
                 self._write_notes(slot)
-            slot.claim = None
+            slot.forget(claim)
+            slot.was_cut = True
             slot.kill()
             slot.wait_for_its_end()  # what is said about the step next must not come before
 
     def _of(self, claim: Claim) -> list[_Slot]:
-        return [slot for slot in self._slots if slot.claim is not None and slot.claim.key == claim.key]
+        return [slot for slot in self._slots if any(mine.key == claim.key for _, mine in slot.runs)]
 
     def close(self) -> None:
         for slot in self._slots:
@@ -181,9 +225,9 @@ class _Slot:
         self._made = (app_name, max_memory)
         self._pause, self._not_before = RESTART_SECONDS[0], 0.0
         self.cancelled: c_uint64 = context.RawValue(c_uint64, 0)
-        self.number = 0  # of the run: the child is told by it which one is cancelled
-        self.claim: Claim | None = None
-        self.question: dict[str, Any] | None = None
+        self._number = 0  # of the last run: the child is told by it whose turn it is, and which one is cancelled
+        self.runs: deque[tuple[int, Claim]] = deque()  # the first one has begun, as far as is known
+        self.question: Said | None = None
         self.progress: tuple[float, float | None] | None = None
         self.logs: list[dict[str, Any]] = []
         self._spawn()
@@ -191,8 +235,9 @@ class _Slot:
     def _spawn(self) -> None:
         app_name, max_memory = self._made
         self.connection, theirs = self._context.Pipe()
+        self._turns, self._their_turns = self._context.Pipe()  # both ends stay open here: see `take_back`
         self.process: ForkServerProcess | None = self._context.Process(
-            target=serve, args=(theirs, app_name, self.cancelled, max_memory), daemon=True
+            target=serve, args=(theirs, self._their_turns, app_name, self.cancelled, max_memory), daemon=True
         )
         resource_tracker.ensure_running()  # or it would be started in between, and let the signals through again
         with signals.held_back():  # the first slot starts the fork server, too
@@ -201,15 +246,35 @@ class _Slot:
         self.inbox = Inbox(self.connection.fileno())
         self._sentinel = select.poll()  # readable when the child has ended; asked after every run
         self._sentinel.register(self.process.sentinel, select.POLLIN)
-        self.ready = self._has_served = False
+        self.ready = self._has_served = self.was_cut = False
+        self._begun = 0.0
+        self._lined_up: dict[int, Row] = {}  # not sent yet
+        self._unread: deque[tuple[int, int]] = deque()
+        self._unread_bytes = 0
 
     def welcome(self) -> None:
         """It has imported the app and waits for work."""
         self.ready = self._has_served = True
 
     @property
+    def claim(self) -> Claim | None:
+        """What runs."""
+        return self.runs[0][1] if self.runs else None
+
+    @property
     def is_free(self) -> bool:
-        return self.ready and self.claim is None and self.process is not None
+        return self.ready and not self.runs and self.process is not None
+
+    def takes_steps(self, now: float) -> bool:
+        return self.ready and self.process is not None and not self.is_held_up(now)
+
+    def can_line_up(self, claim: Claim) -> bool:
+        """Behind another step. One with a time limit cannot: its time begins when it is taken."""
+        return not claim.row["timeout"] and self._unread_bytes + _bytes(claim) <= UNREAD_BYTES
+
+    def is_held_up(self, now: float) -> bool:
+        """Whether its step takes longer than those behind it can wait."""
+        return bool(self.runs) and now - self._begun > LINE_SECONDS
 
     def files(self) -> list[Any]:
         return [] if self.process is None else [self.connection, self.process.sentinel]
@@ -217,12 +282,46 @@ class _Slot:
     def is_alive(self) -> bool:
         return self.process is not None and not self._sentinel.poll(0)
 
-    def run(self, claim: Claim) -> None:
-        self.number += 1
-        self.claim = claim
+    def line_up(self, claim: Claim, now: float) -> None:
+        if not self.runs:
+            self._begin(now)
+        self._number += 1
+        self.runs.append((self._number, claim))
+        self._lined_up[self._number] = claim.row
+        self._unread.append((self._number, _bytes(claim)))
+        self._unread_bytes += self._unread[-1][1]
+
+    def send_lined_up(self) -> None:
+        lined_up, self._lined_up = self._lined_up, {}
+        if lined_up:
+            with suppress(OSError):  # it has just died: the next collect notices
+                # First, for a child that waits for its turn reads nothing else, and a row may be longer than the pipe.
+                os.write(self._turns.fileno(), b"".join(map(TURN.pack, lined_up)))
+                send(self.connection, {"run": lined_up})
+
+    def _begin(self, now: float) -> None:
+        self._begun = now
         self.question, self.progress, self.logs = None, None, []
-        with suppress(OSError):  # it has just died: the next collect notices
-            send(self.connection, {"run": claim.row, "number": self.number})
+
+    def go_on(self) -> None:
+        """The first run has ended, and the next begins."""
+        number, _ = self.runs.popleft()
+        while self._unread and self._unread[0][0] <= number:
+            self._unread_bytes -= self._unread.popleft()[1]
+        self._begin(time.monotonic())
+
+    def take_back(self) -> list[Claim]:
+        """The turns that the child has not had yet: they never begin."""
+        numbers: set[int] = set()
+        with suppress(BlockingIOError), socket.socket(fileno=os.dup(self._their_turns.fileno())) as turns:
+            while len(turn := turns.recv(TURN.size, socket.MSG_DONTWAIT)) == TURN.size:
+                numbers.update(TURN.unpack(turn))
+        taken_back = [claim for number, claim in self.runs if number in numbers]
+        self.runs = deque(run for run in self.runs if run[0] not in numbers)
+        return taken_back
+
+    def forget(self, claim: Claim) -> None:
+        self.runs = deque(run for run in self.runs if run[1].key != claim.key)
 
     def kill(self) -> None:
         """End the child and everything that it started."""
@@ -242,7 +341,8 @@ class _Slot:
         self.kill()
         self.wait_for_its_end()
         code = self.process.exitcode
-        self.connection.close()
+        for end in (self.connection, self._turns, self._their_turns):
+            end.close()
         self.process = None
         if self._has_served:
             self._pause = RESTART_SECONDS[0]
@@ -265,3 +365,9 @@ class _Slot:
     def _be_patient(self) -> None:
         self._not_before = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, RESTART_SECONDS[1])
+
+
+def _bytes(claim: Claim) -> int:
+    """About as many as its row has on its way."""
+    texts = (claim.row[name] for name in ("arguments", "checkpoint", "response", "label"))
+    return 600 + sum(len(text) * (1 if text.isascii() else 4) for text in texts if text)

@@ -30,9 +30,10 @@ WITH lanes (queue, action, place, rank) AS (
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
     FROM candidates
 )
-SELECT step_id, queue, action FROM numbered
-ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
-LIMIT :most;
+SELECT json_group_array(json_object('step_id', step_id, 'queue', queue, 'action', action)) AS rows_in_one
+FROM (SELECT step_id, queue, action FROM numbered
+      ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
+      LIMIT :most);
 
 -- name: claim(ids, worker, actor, hostname, now, margin)
 -- To Running, under a new token: what was dispatched, and what is open by way of Dispatched in the same breath.
@@ -42,11 +43,13 @@ UPDATE steps SET state = 'Running', reason = NULL, attempts = attempts + 1, leas
         THEN strftime('%Y-%m-%d %H:%M:%f000', :now, (timeout + cooldown + :margin) || ' seconds') END,
     tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
     hostname = :hostname, started_at = :now, actor = :actor, updated_at = :now, changed_from = state
-WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('Pending', 'Dispatched')
-RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
-    "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
-    followed, stage, double_checks, checkpoint,
-    CASE WHEN stage IS NOT NULL THEN response END AS response;
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('Pending', 'Dispatched');
+
+-- name: claimed(ids, worker, now)
+SELECT json_group_array(json_object('id', id, 'uuid', uuid, 'action', action, 'arguments', arguments, 'label', label, 'queue', queue, 'group', "group", 'priority', priority, 'workflow_id', workflow_id, 'parent_step_id', parent_step_id, 'child_block_uuid', child_block_uuid, 'index', "index", 'relatable_type', relatable_type, 'relatable_id', relatable_id, 'attempts', attempts, 'retries', retries, 'max_retries', max_retries, 'timeout', timeout, 'cooldown', cooldown, 'lease_token', lease_token, 'has_children', has_children, 'followed', followed, 'stage', stage, 'double_checks', double_checks, 'checkpoint', checkpoint,
+    'response', CASE WHEN stage IS NOT NULL THEN response END)) AS rows_in_one
+FROM steps
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Running' AND lease_worker = :worker AND started_at = :now;
 
 -- name: finish_many(said, actor, now)
 -- `finish`, for a batch.
@@ -61,8 +64,13 @@ UPDATE steps SET
 FROM (SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.token') AS token,
              json_extract(value, '$.response') AS response, json_extract(value, '$.duration') AS duration
       FROM json_each(:said)) AS said
-WHERE steps.id = said.id AND state = 'Running' AND lease_token = said.token AND lease_worker IS NOT NULL
-RETURNING steps.id, state;
+WHERE steps.id = said.id AND state = 'Running' AND lease_token = said.token AND lease_worker IS NOT NULL;
+
+-- name: finished(said, now)
+SELECT json_group_array(json_object('id', steps.id, 'state', state)) AS rows_in_one
+FROM (SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.token') AS token FROM json_each(:said)) AS said
+CROSS JOIN steps ON steps.id = said.id
+WHERE lease_token = said.token AND lease_worker IS NULL AND own_code_done_at = :now;
 
 -- name: waiting_behind(ids)
 -- Steps whose last condition may have been the end of these (or of their own code): the next level of their blocks,

@@ -1,0 +1,37 @@
+"""The app of `test_lines`: each slot imports it by its name. What ran is told by a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from stepwell import Stepwell, current_step
+
+
+def define(app: Stepwell) -> Stepwell:
+    app.job(name="act")(act)
+    return app
+
+
+def act(diary: str, deed: str = "", padding: str = "") -> str | None:
+    note(diary)
+    match deed:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "wait":
+            while not Path(f"{diary}.go").exists():
+                time.sleep(0.001)
+        case "checkpoint":
+            current_step().checkpoint("kept")
+    return deed or None
+
+
+def note(diary: str) -> None:
+    file = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, f"{current_step().label}\n".encode())
+    os.close(file)
+
+
+app = define(Stepwell("sqlite://"))  # the slots' own: what they have to say goes through the pipe
