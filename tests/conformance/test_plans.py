@@ -19,6 +19,7 @@ from bench.rows import behind_the_triggers
 from bench.shapes import blocked, finished
 from stepwell import NewStep, Stepwell
 from stepwell.store import Row, Transaction
+from stepwell.store.sqlite import one_by_one
 from stepwell.store.statements import statements
 from stepwell.testing import behave
 from tests.databases import fresh_database
@@ -36,7 +37,7 @@ ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["defau
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
     "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
-    "timeout", "cooldown", "concurrency_limit", "maximum",
+    "timeout", "cooldown", "concurrency_limit", "maximum", "batch",
 }  # fmt: skip
 TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
@@ -216,7 +217,9 @@ def _is_sqlite(app: Stepwell) -> bool:
 def _scans(app: Stepwell, tx: Transaction, name: str, large: Collection[str] = LARGE) -> list[str]:
     sql = statements(app.database.dialect)[name]
     names = set(re.findall(r"(?<!:):(\w+)" if _is_sqlite(app) else r"%\((\w+)\)s", sql))
-    return _plan_scans(app, tx, sql, {parameter: _value(tx, parameter, app) for parameter in names}, large)
+    values = {parameter: _value(tx, parameter, app) for parameter in names}
+    texts = one_by_one(sql) if _is_sqlite(app) else [sql]
+    return [scan for text in texts for scan in _plan_scans(app, tx, text, values, large)]
 
 
 def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:

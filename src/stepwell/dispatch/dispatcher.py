@@ -20,6 +20,8 @@ from stepwell.share.limits import let_keys_pass
 from stepwell.store import Database, News, Row, Transaction
 
 # An idle dispatcher looks again after this long: the floor under every wake-up.
+# A look that found nothing is not repeated before so many times as long as it took: beside busy workers, it takes long.
+PATIENCE: Final = 4.0
 IDLE_SECONDS: Final = 1.0
 SWEEP_SECONDS: Final = 300.0
 # Batches of new rows (plain SQL) that are adopted before the groups get their ticks again: 10,000 rows.
@@ -41,7 +43,7 @@ class Dispatcher:
         self._groups = None if groups is None else frozenset(groups)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._tick = Tick(database, self.owner, batch_limit)
-        self._next_look = self._next_due = self._next_sweep = 0.0
+        self._next_look = self._next_due = self._next_sweep = self._patient_until = 0.0
 
     def round(self, *, open_too: bool = True) -> list[TickReport]:
         """One tick of every group that has something to do; an empty list means that all is quiet.
@@ -78,6 +80,9 @@ class Dispatcher:
             self._next_look = elapsed + IDLE_SECONDS
         elif News.DECISIONS not in news and elapsed < self._next_due:
             return min(self._next_look, self._next_due) - elapsed
+        elif elapsed < self._patient_until:
+            self._next_due = min(self._next_due, self._patient_until)
+            return self._patient_until - elapsed
         reports = self.round(open_too=whole)
         if elapsed >= self._next_sweep:
             sweep(self._database, self._groups)
@@ -86,6 +91,7 @@ class Dispatcher:
             self._next_due = 0.0
             return 0.0
         self._next_due = self._when_due()
+        self._patient_until = self._database.clock.monotonic() * (1 + PATIENCE) - elapsed * PATIENCE
         return max(0.0, min(self._next_look, self._next_due) - self._database.clock.monotonic())
 
     def _when_due(self) -> float:

@@ -57,8 +57,6 @@ class Claimer:
             now=now,
             margin=MARGIN_SECONDS,
         )
-        if self._database.knows("claimed"):
-            rows = tx.rows("claimed", ids=tx.array(ids), worker=self._worker.id, now=now)
         claimed = {row["id"]: row for row in rows}
         return [Claim(id, claimed[id]["lease_token"], self._worker.id, claimed[id]) for id in ids if id in claimed]
 

@@ -94,11 +94,8 @@ class Finisher:
                 for claim, ending in done
             ]
             text = msgspec.json.encode(said).decode()
-            now = self._database.now()
-            rows = tx.rows("finish_many", said=text, actor=done[0][0].actor, now=now)
-            if self._database.knows("finished"):
-                rows = tx.rows("finished", said=text, now=now)
-            for row in rows:
+            ids = tx.array([claim.step_id for claim, _ in done])
+            for row in tx.rows("finish_many", said=text, ids=ids, actor=done[0][0].actor, now=self._database.now()):
                 states[row["id"]] = State(row["state"])
             if any(_has_neighbours(claim) for claim, _ in done):
                 tx.tell(News.DECISIONS)

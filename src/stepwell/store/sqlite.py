@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +44,8 @@ ROWS_PER_INSERT: Final = 100
 # gives many rows while steps run gives them as one JSON array under this name.
 IN_ONE: Final = "rows_in_one"
 _decoder: Final = msgspec.json.Decoder(list[dict[str, Any]])
+
+BATCH_BITS: Final = 48  # of the number that tells the steps that one statement has changed
 
 _TIME_COLUMNS: Final = ("_at", "_after", "_deadline", "_until", "_completed")
 
@@ -77,6 +80,12 @@ def _rows(cursor: sqlite3.Cursor) -> list[Row]:
     return rows
 
 
+@cache
+def one_by_one(sql: str) -> list[str]:
+    """The statements under a name: those after the first do what a trigger for whole statements would do."""
+    return sql.rstrip().removesuffix(";").split(";\n")
+
+
 @contextmanager
 def _translated() -> Iterator[None]:
     try:
@@ -103,6 +112,14 @@ class SqliteTransaction(Transaction):
     def __init__(self, connection: sqlite3.Connection, sql: dict[str, str]) -> None:
         super().__init__(sql)
         self._connection = connection
+
+    def rows(self, statement: str, **parameters: Any) -> list[Row]:
+        *first, last = one_by_one(self._sql[statement])
+        if first:
+            parameters["batch"] = random.getrandbits(BATCH_BITS)
+            for text in first:
+                self._change(text, parameters)
+        return self.fetch(last, parameters)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
         with _translated():

@@ -32,6 +32,8 @@ CREATE TABLE steps (
     actor             text,
     -- What PostgreSQL's trigger needs; unused here.
     changed_from      text,
+    -- A new number for each statement that changes many steps and keeps their history and agenda itself, in sets.
+    batch             integer,
     trigger_rule      text NOT NULL DEFAULT 'all_concluded'
                           CHECK (trigger_rule IN ('all_concluded', 'all_ended', 'any_concluded')),
     -- Facts about the neighbourhood, kept on the row so that its own lock guards them.
@@ -263,17 +265,27 @@ BEGIN
     INSERT INTO steps_key_marks (concurrency_key) VALUES (OLD.concurrency_key);
 END;
 
--- A claim may make two transitions at once, Pending to Dispatched to Running: `claim_token` tells it.
-CREATE TRIGGER steps_refuse_transition BEFORE UPDATE OF state ON steps
-WHEN OLD.state <> NEW.state
- AND NOT (OLD.state = 'Pending' AND NEW.state = 'Running' AND NEW.lease_worker IS NOT NULL
-          AND NEW.claim_token = NEW.lease_token AND NEW.claim_token > OLD.claim_token)
- AND NOT EXISTS (
-    SELECT 1 FROM steps_legal_transitions l
-    WHERE l.from_state = OLD.state AND l.to_state = NEW.state
-      AND (l.mover = 'anyone' OR l.mover = 'operator' AND substr(NEW.actor, 1, 9) = 'operator:'))
+CREATE TRIGGER steps_created AFTER INSERT ON steps
 BEGIN
-    -- Before version 3.47 RAISE takes only a literal, so the pairs are spelled out.
+    INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
+    VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, NEW.created_at, NEW.attempts);
+END;
+
+CREATE TRIGGER steps_created_by_sql AFTER INSERT ON steps WHEN NOT NEW.placed
+BEGIN
+    INSERT INTO steps_agenda (step_id, stage, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
+    -- What PostgreSQL's type does: there is one way to write a UUID.
+    UPDATE steps SET uuid = lower(uuid), workflow_id = lower(workflow_id), block_uuid = lower(block_uuid),
+        child_block_uuid = lower(child_block_uuid)
+    WHERE id = NEW.id;
+END;
+
+-- Everything that goes with a change of a step: one trigger, because each costs a microsecond with every change.
+-- SQLite has no triggers for whole statements; those that change many steps do this by themselves (`batch`).
+CREATE TRIGGER steps_changed AFTER UPDATE OF state, lease_worker, own_code_done_at, updated_at ON steps
+WHEN NEW.batch IS OLD.batch
+BEGIN
+    -- Only what the table allows. Before version 3.47 RAISE takes only a literal, so the pairs are spelled out.
     SELECT CASE OLD.state || ' to ' || NEW.state
         WHEN 'Pending to Running' THEN RAISE(ABORT, 'illegal transition: Pending to Running')
         WHEN 'Pending to Completed' THEN RAISE(ABORT, 'illegal transition: Pending to Completed')
@@ -329,76 +341,36 @@ BEGIN
         WHEN 'NotRunnable to Failed' THEN RAISE(ABORT, 'illegal transition: NotRunnable to Failed')
         WHEN 'NotRunnable to Stopped' THEN RAISE(ABORT, 'illegal transition: NotRunnable to Stopped')
         ELSE RAISE(ABORT, 'illegal transition')
-    END;
-END;
+    END
+    WHERE OLD.state <> NEW.state AND NOT EXISTS (
+        SELECT 1 FROM steps_legal_transitions l
+        WHERE l.from_state = OLD.state AND l.to_state = NEW.state
+          AND (l.mover = 'anyone' OR l.mover = 'operator' AND substr(NEW.actor, 1, 9) = 'operator:'));
 
-CREATE TRIGGER steps_created AFTER INSERT ON steps
-BEGIN
-    INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
-    VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, NEW.created_at, NEW.attempts);
-END;
-
-CREATE TRIGGER steps_created_by_sql AFTER INSERT ON steps WHEN NOT NEW.placed
-BEGIN
-    INSERT INTO steps_agenda (step_id, stage, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
-    -- What PostgreSQL's type does: there is one way to write a UUID.
-    UPDATE steps SET uuid = lower(uuid), workflow_id = lower(workflow_id), block_uuid = lower(block_uuid),
-        child_block_uuid = lower(child_block_uuid)
-    WHERE id = NEW.id;
-END;
-
-CREATE TRIGGER steps_changed_twice AFTER UPDATE OF state ON steps WHEN OLD.state = 'Pending' AND NEW.state = 'Running'
-BEGIN
-    INSERT INTO step_transitions (step_id, from_state, to_state, actor, at, attempt)
-    VALUES (NEW.id, 'Pending', 'Dispatched', NEW.actor, max(NEW.updated_at, OLD.updated_at), OLD.attempts),
-           (NEW.id, 'Dispatched', 'Running', NEW.actor, max(NEW.updated_at, OLD.updated_at), NEW.attempts);
-END;
-
-CREATE TRIGGER steps_changed AFTER UPDATE OF state ON steps
-WHEN OLD.state <> NEW.state AND NOT (OLD.state = 'Pending' AND NEW.state = 'Running')
-BEGIN
+    -- Its history. Two processes never agree to the microsecond; it still does not go back in time.
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
-    VALUES (NEW.id, OLD.state, NEW.state, NEW.reason, NEW.actor, max(NEW.updated_at, OLD.updated_at), NEW.attempts,
-            CASE WHEN NEW.state IN ('Failed', 'Stopped') OR OLD.state = 'Running' AND NEW.state IN ('Pending', 'Completed')
-                 THEN NEW.last_error END);
-END;
+    SELECT NEW.id, OLD.state, NEW.state, NEW.reason, NEW.actor, max(NEW.updated_at, OLD.updated_at), NEW.attempts,
+           CASE WHEN NEW.state IN ('Failed', 'Stopped') OR OLD.state = 'Running' AND NEW.state IN ('Pending', 'Completed')
+                THEN NEW.last_error END
+    WHERE OLD.state <> NEW.state;
+    UPDATE steps SET updated_at = OLD.updated_at WHERE id = NEW.id AND NEW.updated_at < OLD.updated_at;
 
--- Two processes never agree to the microsecond; a step's own history still does not go back in time.
-CREATE TRIGGER steps_keep_time AFTER UPDATE OF updated_at ON steps WHEN NEW.updated_at < OLD.updated_at
-BEGIN
-    UPDATE steps SET updated_at = OLD.updated_at WHERE id = NEW.id;
-END;
-
-CREATE TRIGGER steps_left_agenda AFTER UPDATE OF state, lease_worker ON steps
-WHEN NEW.state NOT IN ('Pending', 'Dispatched') AND NEW.lease_worker IS NULL
- AND (OLD.state IN ('Pending', 'Dispatched') OR OLD.lease_worker IS NOT NULL)
-BEGIN
-    DELETE FROM steps_agenda WHERE step_id = NEW.id;
-END;
-
-CREATE TRIGGER steps_moved_on_agenda AFTER UPDATE OF state ON steps
-WHEN OLD.state <> NEW.state
- AND (NEW.state = 'Dispatched' OR OLD.state IN ('Pending', 'Dispatched') AND NEW.state = 'Running')
-BEGIN
+    -- Its place on the agenda.
+    DELETE FROM steps_agenda
+    WHERE step_id = NEW.id
+      AND (NEW.state = 'Pending' AND OLD.state <> 'Pending'
+           OR NEW.state NOT IN ('Pending', 'Dispatched') AND NEW.lease_worker IS NULL
+              AND (OLD.state IN ('Pending', 'Dispatched') OR OLD.lease_worker IS NOT NULL));
     UPDATE steps_agenda SET stage = CASE NEW.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
-    WHERE step_id = NEW.id;
-END;
-
-CREATE TRIGGER steps_joined_agenda AFTER UPDATE OF state ON steps
-WHEN OLD.state <> 'Pending' AND NEW.state = 'Pending'
-BEGIN
-    DELETE FROM steps_agenda WHERE step_id = NEW.id;
+    WHERE step_id = NEW.id AND OLD.state <> NEW.state
+      AND (NEW.state = 'Dispatched' OR OLD.state IN ('Pending', 'Dispatched') AND NEW.state = 'Running');
     INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
-    VALUES (NEW.id, CASE WHEN NEW.placed THEN 'unchecked' ELSE 'new' END, NEW."group", NEW.queue, NEW.action,
-            CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, NEW.dispatch_after, NEW.concurrency_key,
-            NEW.concurrency_key IS NOT NULL);
-END;
+    SELECT NEW.id, CASE WHEN NEW.placed THEN 'unchecked' ELSE 'new' END, NEW."group", NEW.queue, NEW.action,
+           CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, NEW.dispatch_after, NEW.concurrency_key,
+           NEW.concurrency_key IS NOT NULL
+    WHERE NEW.state = 'Pending' AND OLD.state <> 'Pending';
 
-CREATE TRIGGER steps_decided AFTER UPDATE OF state, lease_worker, own_code_done_at ON steps
-WHEN (NEW.parent_step_id IS NOT NULL OR NEW.followed OR NEW.has_children)
- AND (OLD.state <> NEW.state OR OLD.lease_worker IS NOT NULL AND NEW.lease_worker IS NULL
-      OR OLD.own_code_done_at IS NULL AND NEW.own_code_done_at IS NOT NULL)
-BEGIN
+    -- What it may have decided for others.
     DELETE FROM steps_unconcluded
     WHERE step_id = NEW.id AND NEW.state IN ('Completed', 'Skipped') AND NEW.lease_worker IS NULL;
     UPDATE steps_unconcluded
@@ -407,12 +379,15 @@ BEGIN
       AND ended <> (NEW.state NOT IN ('Pending', 'Dispatched', 'Running') AND NEW.lease_worker IS NULL);
     INSERT INTO steps_marks ("group", step_id)
     SELECT NEW."group", NEW.id
-    WHERE NEW."group" IS NOT NULL
-      -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
-      AND (NEW.followed OR NEW.has_children OR coalesce(NEW.reason, '')
-           NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
+    WHERE (OLD.state <> NEW.state OR OLD.lease_worker IS NOT NULL AND NEW.lease_worker IS NULL
+           OR OLD.own_code_done_at IS NULL AND NEW.own_code_done_at IS NOT NULL)
+      AND NEW."group" IS NOT NULL
       AND (NEW.state NOT IN ('Pending', 'Dispatched', 'Running')
-           OR NEW.state = 'Running' AND NEW.own_code_done_at IS NOT NULL);
+           OR NEW.state = 'Running' AND NEW.own_code_done_at IS NOT NULL)
+      -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
+      AND (NEW.followed OR NEW.has_children
+           OR NEW.parent_step_id IS NOT NULL AND coalesce(NEW.reason, '')
+              NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'));
 END;
 
 -- Readiness: the facts of the row, one definition for the dispatcher and for `explain` --------------------

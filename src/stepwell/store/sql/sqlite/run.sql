@@ -35,42 +35,59 @@ FROM (SELECT step_id, queue, action FROM numbered
       ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
       LIMIT :most);
 
--- name: claim(ids, worker, actor, hostname, now, margin)
+-- name: claim(ids, worker, actor, hostname, now, margin, batch)
 -- To Running, under a new token: what was dispatched, and what is open by way of Dispatched in the same breath.
-UPDATE steps SET state = 'Running', reason = NULL, attempts = attempts + 1, lease_worker = :worker,
+UPDATE steps SET batch = :batch, state = 'Running', reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN strftime('%Y-%m-%d %H:%M:%f000', :now, (timeout + cooldown + :margin) || ' seconds') END,
     tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
-    hostname = :hostname, started_at = :now, actor = :actor, updated_at = :now, changed_from = state
+    hostname = :hostname, started_at = :now, actor = :actor, updated_at = max(updated_at, :now), changed_from = state
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('Pending', 'Dispatched');
-
--- name: claimed(ids, worker, now)
-SELECT json_group_array(json_object('id', id, 'uuid', uuid, 'action', action, 'arguments', arguments, 'label', label, 'queue', queue, 'group', "group", 'priority', priority, 'workflow_id', workflow_id, 'parent_step_id', parent_step_id, 'child_block_uuid', child_block_uuid, 'index', "index", 'relatable_type', relatable_type, 'relatable_id', relatable_id, 'attempts', attempts, 'retries', retries, 'max_retries', max_retries, 'timeout', timeout, 'cooldown', cooldown, 'lease_token', lease_token, 'has_children', has_children, 'followed', followed, 'stage', stage, 'double_checks', double_checks, 'checkpoint', checkpoint,
+INSERT INTO step_transitions (step_id, from_state, to_state, actor, at, attempt)
+SELECT s.id, c.from_state, c.to_state, s.actor, s.updated_at, s.attempts - (c.to_state = 'Dispatched')
+FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch
+CROSS JOIN (SELECT 'Pending' AS from_state, 'Dispatched' AS to_state UNION ALL SELECT 'Dispatched', 'Running') AS c
+WHERE c.to_state = 'Running' OR s.claim_token = s.lease_token;
+UPDATE steps_agenda SET stage = 'running'
+WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch);
+SELECT json_group_array(json_object('id', id, 'uuid', uuid, 'action', action, 'arguments', arguments, 'label', label,
+    'queue', queue, 'group', "group", 'priority', priority, 'workflow_id', workflow_id, 'parent_step_id', parent_step_id,
+    'child_block_uuid', child_block_uuid, 'index', "index", 'relatable_type', relatable_type, 'relatable_id', relatable_id,
+    'attempts', attempts, 'retries', retries, 'max_retries', max_retries, 'timeout', timeout, 'cooldown', cooldown,
+    'lease_token', lease_token, 'has_children', has_children, 'followed', followed, 'stage', stage,
+    'double_checks', double_checks, 'checkpoint', checkpoint,
     'response', CASE WHEN stage IS NOT NULL THEN response END)) AS rows_in_one
-FROM steps
-WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Running' AND lease_worker = :worker AND started_at = :now;
+FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) AND batch = :batch;
 
--- name: finish_many(said, actor, now)
+-- name: finish_many(said, ids, actor, now, batch)
 -- `finish`, for a batch.
-UPDATE steps SET
+UPDATE steps SET batch = :batch,
     state = CASE WHEN has_children THEN 'Running' ELSE 'Completed' END,
     reason = CASE WHEN has_children THEN 'waiting_for_children' END,
     completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,
     compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,
     response = coalesce(said.response, steps.response), last_error = NULL,
-    duration = said.duration, lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now,
-    changed_from = state
+    duration = said.duration, lease_worker = NULL, lease_deadline = NULL, actor = :actor,
+    updated_at = max(updated_at, :now), changed_from = state
 FROM (SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.token') AS token,
              json_extract(value, '$.response') AS response, json_extract(value, '$.duration') AS duration
       FROM json_each(:said)) AS said
 WHERE steps.id = said.id AND state = 'Running' AND lease_token = said.token AND lease_worker IS NOT NULL;
-
--- name: finished(said, now)
-SELECT json_group_array(json_object('id', steps.id, 'state', state)) AS rows_in_one
-FROM (SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.token') AS token FROM json_each(:said)) AS said
-CROSS JOIN steps ON steps.id = said.id
-WHERE lease_token = said.token AND lease_worker IS NULL AND own_code_done_at = :now;
+INSERT INTO step_transitions (step_id, from_state, to_state, actor, at, attempt)
+SELECT s.id, 'Running', s.state, s.actor, s.updated_at, s.attempts
+FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch AND s.state = 'Completed';
+DELETE FROM steps_agenda
+WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch);
+DELETE FROM steps_unconcluded
+WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s
+                  ON s.id = i.value AND s.batch = :batch AND s.state = 'Completed'
+                  WHERE s.parent_step_id IS NOT NULL OR s.followed);
+INSERT INTO steps_marks ("group", step_id)
+SELECT s."group", s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch
+WHERE (s.parent_step_id IS NOT NULL OR s.followed OR s.has_children) AND s."group" IS NOT NULL;
+SELECT json_group_array(json_object('id', id, 'state', state)) AS rows_in_one
+FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) AND batch = :batch;
 
 -- name: waiting_behind(ids)
 -- Steps whose last condition may have been the end of these (or of their own code): the next level of their blocks,
