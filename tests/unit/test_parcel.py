@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
 import msgspec
 import pytest
+from msgspec.structs import fields
 
 from stepwell import InvalidStep, NewStep
 from stepwell.enqueue.parcel import unwrap, wrap

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from stepwell.define.job import Job, hooks_of
@@ -26,7 +26,7 @@ R_co = TypeVar("R_co", covariant=True)
 MAX_NOT_COMPLETED: Final = 20
 RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], bool]
 
-_SETTINGS: Final = frozenset(field.name for field in fields(NewStep)) - {"action", "arguments"}
+_SETTINGS: Final = frozenset(NewStep.__struct_fields__) - {"action", "arguments"}
 
 
 @dataclass(frozen=True, slots=True)

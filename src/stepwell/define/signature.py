@@ -43,6 +43,10 @@ class Signature:
                 )
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._extras = parameter.name
+        parameters = self._signature.parameters.values()
+        self._names = dict.fromkeys(self._signature.parameters)  # in their order
+        self._by_position = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
+        self._needed = frozenset(each.name for each in parameters if each.default is each.empty)
         hints = _hints(takes)
         self._types = {
             name: hint for name in self._signature.parameters if (hint := _decodable(hints.get(name))) is not Any
@@ -53,15 +57,23 @@ class Signature:
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by their names; refuses those that the callable would not take."""
         try:
-            bound = self._signature.bind(*args, **kwargs)
+            arguments = self._bound(args, kwargs)
         except TypeError as error:
             raise InvalidStep(f"{self._action}: {error}; nothing was written") from error
-        arguments = dict(bound.arguments)
-        if self._extras is not None:
-            arguments |= arguments.pop(self._extras, {})
         for name, hint in self._types.items():
             if name in arguments and not (type(arguments[name]) is hint and hint in _SIMPLE):
                 self._check(name, hint, arguments[name])
+        return arguments
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by their names, in the order of the parameters; raises TypeError as the call would."""
+        given = dict(zip(self._by_position, args, strict=False)) | kwargs
+        fits = len(given) == len(args) + len(kwargs) and self._needed <= given.keys() <= self._names.keys()
+        if fits and self._extras is None:
+            return {name: given[name] for name in self._names if name in given}
+        arguments = dict(self._signature.bind(*args, **kwargs).arguments)  # slower, and knows what is wrong
+        if self._extras is not None:
+            arguments |= arguments.pop(self._extras, {})
         return arguments
 
     def _check(self, name: str, hint: Any, value: Any) -> None:
@@ -74,8 +86,7 @@ class Signature:
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Stored arguments as the callable wants them; raises ValueError or TypeError for what does not fit."""
-        self._signature.bind(**arguments)
-        typed = dict(arguments)
+        typed = self._bound((), arguments)
         for name, hint in self._types.items():
             if name in typed and not (type(typed[name]) is hint and hint in _SIMPLE):
                 try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from stepwell import codec
 from stepwell.model.errors import InvalidStep
@@ -20,8 +21,7 @@ _MAX_INT: Final = 2**31 - 1
 _MAX_SECONDS: Final = 100 * 365.25 * 86_400
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class NewStep:
+class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """What to create. `parent` and `depends_on` may name steps that exist, or other `NewStep`s of the same call.
 
     >>> fetch = NewStep(action="fetch", arguments={"symbol": "BTC"})
@@ -29,7 +29,7 @@ class NewStep:
     """
 
     action: str
-    arguments: Any = field(default_factory=dict)
+    arguments: Any = {}
     uuid: str | None = None  # one is made if none is given
     parent: StepLike | None = None
     block: str | None = None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec.structs import fields
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep, check

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -24,8 +23,7 @@ T = TypeVar("T")
 RESCUES: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """The right to run a step: its row at that moment, with the token that every later word must carry."""
 
     step_id: int

@@ -67,7 +67,7 @@ class RunningStep(StepRef):
         self._row = row
         self._line = line
         self._started = time.monotonic()
-        self._family = Family(self.ref, row["child_block_uuid"])
+        self._family: Family | None = None  # most have none
         self._checkpoint = row["checkpoint"]
         self.reached: str | None = row["stage"]  # where the next attempt would begin
         self.recorded: str | None = row.get("response")  # what an earlier attempt, or this one, has stored
@@ -214,29 +214,34 @@ class RunningStep(StepRef):
 
     # children -----------------------------------------------------------------------------------------------
 
+    def _founded_family(self) -> Family:
+        if self._family is None:
+            self._family = Family(self.ref, self._row["child_block_uuid"])
+        return self._family
+
     def children(self, *steps: NewStep | Sequence[NewStep]) -> list[StepRef]:
         """Create a child block: one argument after the other; those of a list side by side.
 
         `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written with the
         end of `compute` (once, whatever dies) and begin when the own code is done.
         """
-        return self._family.add_block(steps)
+        return self._founded_family().add_block(steps)
 
     def is_parent_of(self, drafts: Sequence[NewStep]) -> bool:
         """Whether any of these is to stand below this step: then they are part of its result."""
-        return any(map(self._family.claims, drafts))
+        return any(map(self._founded_family().claims, drafts))
 
     def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
         """Hold new steps until the end of compute."""
-        return self._family.add(drafts)
+        return self._founded_family().add(drafts)
 
     def keeps(self, uuid: str) -> bool:
         """Whether this is one of the steps that are held: it cannot run before this one has ended."""
-        return self._family.holds(uuid)
+        return self._family is not None and self._family.holds(uuid)
 
     def take_children(self) -> list[dict[str, Any]]:
         """What was kept since the last call."""
-        return self._family.take()
+        return [] if self._family is None else self._family.take()
 
     def record(self, stage: str, response: str) -> None:
         """The end of compute, before the stages that come after it."""

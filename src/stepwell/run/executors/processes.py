@@ -143,12 +143,6 @@ class ProcessExecutor(Executor):
 
     def _hear(self, slot: _Slot, said: Said) -> list[Ended]:
         match said.say:
-            case "ready":
-                slot.welcome()
-            case "broken":
-                if said.error != self._broken:
-                    self._broken = said.error
-                    _LOGGER.error("a slot cannot import the app %s: %s", self._made[0], self._broken)
             case "ended":
                 claim = slot.claim
                 if claim is None or said.ending is None or said.number != slot.runs[0][0]:
@@ -157,6 +151,12 @@ class ProcessExecutor(Executor):
                     self._write_notes(slot)
                 slot.go_on()
                 return [(claim, said.ending)]
+            case "ready":
+                slot.welcome()
+            case "broken":
+                if said.error != self._broken:
+                    self._broken = said.error
+                    _LOGGER.error("a slot cannot import the app %s: %s", self._made[0], self._broken)
             case "progress":
                 slot.progress = (said.done, said.total)
             case "log":
