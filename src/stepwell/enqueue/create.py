@@ -118,6 +118,7 @@ class Creator:
         """The commonest call of all, in the fewest round trips."""
         self._learn_names(tx, [draft])
         kind, of = draft.relatable or (None, None)
+        news = [News.WORK] if draft.concurrency_key is None else [News.WORK, News.DECISIONS]
         number = tx.value(
             "create_alone",
             uuid=uuid,
@@ -136,10 +137,8 @@ class Creator:
             concurrency_key=draft.concurrency_key,
             concurrency_limit=draft.concurrency_limit,
             now=now,
+            news=tx.array(tx.to_be_told(*news)),
         )
-        tx.tell(News.WORK)
-        if draft.concurrency_key is not None:
-            tx.tell(News.DECISIONS)
         return StepRef(number, uuid)
 
     def _learn_names(self, tx: Transaction, drafts: Iterable[NewStep]) -> None:

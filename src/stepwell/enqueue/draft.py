@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import attrgetter, is_
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -57,8 +58,14 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 
+_SETTINGS: Final = attrgetter(*(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments")))
+_USUAL: Final = _SETTINGS(NewStep(action="any"))
+
+
 def check(draft: NewStep) -> None:
     """Refuse what no database needs to be asked about."""
+    if _is_name(draft.action) and all(map(is_, _SETTINGS(draft), _USUAL)):
+        return  # as nearly all are
     problems = list(_problems(draft))
     if problems:
         raise InvalidStep(f"the step {_shown(draft.action)} cannot be created: {'; '.join(problems)}")

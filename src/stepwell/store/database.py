@@ -62,6 +62,12 @@ class Transaction(ABC):
     def tell(self, news: News) -> None:
         """Let those who listen know when this is committed."""
 
+    def to_be_told(self, *news: News) -> list[str]:
+        """The same for a statement that lets them know itself: what it has to say."""
+        for each in news:
+            self.tell(each)
+        return []
+
     @abstractmethod
     def array(self, values: Sequence[Any]) -> Any:
         """A list as a parameter, for the statements that take one."""

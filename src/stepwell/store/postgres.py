@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -70,14 +70,24 @@ def _translated() -> Iterator[None]:
 
 
 class PostgresTransaction(Transaction):
-    def __init__(self, connection: psycopg.Connection[Any], sql: dict[str, str]) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], sql: dict[str, str], is_news: Callable[[News], bool] = lambda _: True
+    ) -> None:
         super().__init__(sql)
         self._connection = connection
+        self._is_news = is_news
         self.told: set[News] = set()
         self.has_begun = False  # whether the server has answered to anything
 
     def tell(self, news: News) -> None:
         self.told.add(news)
+
+    def to_be_told(self, *news: News) -> list[str]:
+        return [each.value for each in news if self._is_news(each)]
+
+    def notify(self) -> None:
+        for news in self.to_be_told(*sorted(self.told)):
+            self.rows("notify", news=news)
 
     def _cursor(self) -> psycopg.Cursor[Row]:
         return self._connection.cursor(row_factory=dict_row)
@@ -267,16 +277,17 @@ class PostgresDatabase(Database):
         with _translated(), self._preparing(), self._pool.connection() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
-            tx = PostgresTransaction(connection, self.sql)
+            tx = PostgresTransaction(connection, self.sql, self._is_news)
             try:
                 if isinstance(self.clock, SystemClock) and self._read_clock(tx):
                     connection.rollback()  # whoever holds one snapshot has to say so before anything else
                 connection.autocommit = single
                 yield tx
-                if tx.told:
-                    self._notify(tx)
-            except DatabaseUnavailable as error:
-                if connection.closed and not tx.has_begun:  # it was dead when we got it: another one may not be
+                tx.notify()
+            except BaseException as error:
+                self._told_at.clear()  # what this one told did not arrive
+                # It was dead when we got it: another one may not be.
+                if isinstance(error, DatabaseUnavailable) and connection.closed and not tx.has_begun:
                     raise Conflict(str(error)) from error
                 raise
             finally:
@@ -294,13 +305,13 @@ class PostgresDatabase(Database):
             _LOGGER.warning("prepared statements do not work here (%s): going on without them", error)
             raise Conflict(str(error)) from error
 
-    def _notify(self, tx: PostgresTransaction) -> None:
-        """Not more often than there is a point to: see `QUIET_SECONDS`."""
+    def _is_news(self, news: News) -> bool:
+        """Whether there is a point in telling it again: see `QUIET_SECONDS`."""
         elapsed = self.clock.monotonic()
-        fresh = [news for news in sorted(tx.told) if elapsed - self._told_at.get(news, -1.0) > QUIET_SECONDS]
-        for news in fresh:
-            tx.rows("notify", news=news.value)
-            self._told_at[news] = elapsed
+        if elapsed - self._told_at.get(news, -1.0) <= QUIET_SECONDS:
+            return False
+        self._told_at[news] = elapsed
+        return True
 
     def listen(self) -> Ear:
         return PostgresEar(self.url)

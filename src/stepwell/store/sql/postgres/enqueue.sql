@@ -5,9 +5,9 @@ SELECT array_agg(nextval('steps_id_seq')) AS numbers FROM generate_series(1, :co
 -- A sequence: nobody waits for anybody, also inside long transactions.
 SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1, :count);
 
--- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
+-- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now, news)
 -- A step that has to do with no other, in one round trip: its turn, its row (and, by trigger, its history), its place on
--- the agenda. Said twice, because the answer to the first time was lost, it is the same step.
+-- the agenda, the news of it. Said twice, because the answer to the first time was lost, it is the same step.
 WITH turn AS (
     SELECT nextval('steps_round_robin') AS number
 ), created AS (
@@ -27,7 +27,9 @@ WITH turn AS (
            CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
     FROM created
 )
-SELECT id FROM created UNION ALL SELECT id FROM steps WHERE uuid = CAST(:uuid AS uuid);
+SELECT id, (SELECT count(pg_notify('stepwell:' || current_schema(), said))
+            FROM unnest(CAST(:news AS text[])) AS said) AS told FROM created
+UNION ALL SELECT id, 0 FROM steps WHERE uuid = CAST(:uuid AS uuid);
 
 -- name: lock_steps(ids, uuids)
 SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,

@@ -1,0 +1,47 @@
+"""What is enqueued is heard of, on either database, by whoever listens (SPEC 6, wake-ups)."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+
+import pytest
+
+from stepwell import NewStep, Stepwell, StepwellError
+from stepwell.store import News, Transaction
+from stepwell.testing import ManualClock
+
+WAIT_SECONDS = 30.0
+
+
+def test_an_enqueue_is_heard(app: Stepwell) -> None:
+    with closing(app.database.listen()) as ear:
+        app.enqueue("behave")
+        assert News.WORK in ear.wait([], WAIT_SECONDS)
+
+
+def test_a_bulk_is_heard(app: Stepwell) -> None:
+    with closing(app.database.listen()) as ear:
+        app.enqueue_many(NewStep(action="behave") for _ in range(3))
+        assert News.WORK in ear.wait([], WAIT_SECONDS)
+
+
+def test_a_step_with_a_concurrency_key_is_heard_by_the_dispatcher_too(app: Stepwell) -> None:
+    with closing(app.database.listen()) as ear:
+        app.enqueue("behave", concurrency_key="one at a time")
+        heard = {*ear.wait([], WAIT_SECONDS), *ear.heard()}
+        assert heard >= {News.WORK, News.DECISIONS}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_news_is_told_again_at_once_only_if_the_first_time_failed(postgres_url: str, fails: bool) -> None:
+    """Between two calls of the same kind lie some milliseconds of silence; but what was rolled back was not told."""
+
+    def tell(tx: Transaction) -> None:
+        assert tx.to_be_told(News.WORK) == ["work"]
+        if fails:
+            raise StepwellError("so it is rolled back")
+
+    with Stepwell(postgres_url, clock=ManualClock()) as app:  # a clock that stands still
+        with suppress(StepwellError):
+            app.database.transact(tell)
+        assert app.database.transact(lambda tx: tx.to_be_told(News.WORK)) == (["work"] if fails else [])
