@@ -185,12 +185,15 @@ def _instructions(app: Stepwell, work: Callable[[], Any]) -> int:
         count += 1
         return 0
 
-    connection = app.database._connection  # type: ignore[attr-defined]
-    connection.set_progress_handler(step, 1)
+    database: Any = app.database
+    connections = [database._connection, database._reading_connection()]
+    for connection in connections:
+        connection.set_progress_handler(step, 1)
     try:
         work()
     finally:
-        connection.set_progress_handler(None, 0)
+        for connection in connections:
+            connection.set_progress_handler(None, 0)
     return count
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from stepwell import NewStep, Stepwell
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.store import sqlite
+from stepwell.store import Transaction, sqlite
 from stepwell.store.sqlite import CHECKPOINT_BYTES, SqliteDatabase
 from stepwell.testing import behave
 from tests.conformance.support import in_processes
@@ -222,3 +223,35 @@ def test_a_process_that_is_killed_in_a_bulk_enqueue_leaves_all_or_nothing(
     with Stepwell(url) as app:
         assert app.sweep() == []
     is_whole(file)
+
+
+def test_who_reads_does_not_wait_for_who_writes(app: Stepwell) -> None:
+    step = behave(app).enqueue()
+    read: list[str] = []
+
+    def write(tx: Transaction) -> None:
+        tx.fetch("UPDATE steps SET label = 'new'", {})
+        reader = threading.Thread(target=lambda: read.append(str(app.step(step).label)))
+        reader.start()
+        reader.join(30)
+
+    app.database.transact(write)
+    assert read == ["None"]
+    assert app.step(step).label == "new"
+
+
+def test_who_reads_for_long_holds_up_nobody_and_the_log_is_cut_afterwards(app: Stepwell, file: Path) -> None:
+    log = Path(f"{file}-wal")
+    job = behave(app)
+    job.enqueue()
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM steps").fetchone()
+        for _ in range(3):
+            app.enqueue_many(job.draft() for _ in range(3_000))
+        assert log.stat().st_size > CHECKPOINT_BYTES
+        assert app.database._next_checkpoint > 0  # type: ignore[attr-defined]
+    app.database._next_checkpoint = 0.0  # type: ignore[attr-defined]
+    for _ in range(3):
+        job.enqueue()
+    assert log.stat().st_size < CHECKPOINT_BYTES

@@ -1,4 +1,4 @@
-"""SQLite: one file, one connection per process, guarded by a lock.
+"""SQLite: one file, two connections per process, each guarded by a lock: one writes, and nobody who reads waits for it.
 
 WAL with `synchronous=FULL` (an acknowledged commit survives a power cut), `BEGIN IMMEDIATE` for every write, and
 no automatic checkpoints: the versions before 3.51.3 can corrupt a WAL file when one connection checkpoints while
@@ -35,6 +35,9 @@ BUSY_SECONDS: Final = 10.0
 TURN_SECONDS: Final = (0.0003, 0.005)
 # A checkpoint well before the 1,000 pages at which SQLite would make one by itself: 500 pages of 4 KiB.
 CHECKPOINT_BYTES: Final = 500 * 4096
+# A checkpoint waits for those who read, and writers wait for it: not for long, and not again at once.
+CHECKPOINT_WAIT_SECONDS: Final = 0.05
+CHECKPOINT_PAUSE_SECONDS: Final = 0.5
 # A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
 # and 9 µs in statements of 100 rows. With at most 40 columns this stays far below SQLite's 32,766 parameters.
 ROWS_PER_INSERT: Final = 100
@@ -193,6 +196,9 @@ class SqliteDatabase(Database):
         self.is_shared = self._path is not None
         self._lock = threading.RLock()
         self._connection = self._connect()
+        self._reading_lock = threading.RLock()
+        self._reader: sqlite3.Connection | None = None
+        self._next_checkpoint = 0.0
         self._pid = os.getpid()
         self._commits = 0
 
@@ -239,8 +245,11 @@ class SqliteDatabase(Database):
     def _transaction(self, write: bool, single: bool = False) -> Iterator[SqliteTransaction]:
         if os.getpid() != self._pid:
             raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
-        with self._lock:
-            connection = self._connection
+        if write or not self.is_shared:
+            lock, connection = self._lock, self._connection
+        else:
+            lock, connection = self._reading_lock, self._reading_connection()
+        with lock:
             with _translated():
                 if write:
                     self._wait_for_its_turn()
@@ -257,6 +266,13 @@ class SqliteDatabase(Database):
             if write:
                 self._commits += 1
                 self._checkpoint_if_long()
+
+    def _reading_connection(self) -> sqlite3.Connection:
+        with self._reading_lock:
+            if self._reader is None:
+                self._reader = self._connect()
+                self._reader.execute("PRAGMA query_only = ON")
+            return self._reader
 
     def _wait_for_its_turn(self) -> None:
         """Begin to write, as soon as nobody else does."""
@@ -280,8 +296,12 @@ class SqliteDatabase(Database):
         if self._path is None:
             return
         with suppress(OSError, sqlite3.OperationalError):
-            if os.stat(f"{self._path}-wal").st_size > CHECKPOINT_BYTES:
-                self._connection.execute("PRAGMA wal_checkpoint(RESTART)")
+            if os.stat(f"{self._path}-wal").st_size <= CHECKPOINT_BYTES or time.monotonic() < self._next_checkpoint:
+                return
+            self._connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT_SECONDS * 1000:.0f}")
+            (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            if is_busy:  # somebody reads for long: the log may grow meanwhile
+                self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE_SECONDS
 
     def listen(self) -> Ear:
         return CountingEar(lambda: self._commits) if self._path is None else SqliteEar(self._path)
@@ -311,6 +331,9 @@ class SqliteDatabase(Database):
             self._switch_to_wal(self._connection)
 
     def close(self) -> None:
+        with self._reading_lock:
+            if self._reader is not None:
+                self._reader.close()
         with self._lock:
             self._connection.close()
 
