@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ POSTGRES = pytest.param("postgres", id="postgres", marks=pytest.mark.postgres)
 
 
 def pytest_configure() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell starts with `&`; some tests press Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Before xdist starts its workers, so that the run belongs to the controller and they join it.
     join_run()
 
