@@ -94,15 +94,15 @@ def two_lines(tmp_path: Path) -> Iterator[Line]:
 def test_short_steps_are_lined_up_and_run_in_order(line: Line) -> None:
     waiting = line.claims(*[""] * 50)
     assert len(line.executor.take(waiting, SHORT)) == 50
-    assert (line.executor.free(), line.executor.lined_up, len(waiting)) == (0, 49, 0)
+    assert (line.executor.free(), line.executor.lined_up(), len(waiting)) == (0, 49, 0)
     assert set(line.until_ended(50).values()) == {"finish"}
     assert line.ran == [str(number) for number in range(50)]
-    assert (line.executor.free(), line.executor.lined_up) == (1, 0)
+    assert (line.executor.free(), line.executor.lined_up()) == (1, 0)
 
 
 def test_lines_are_equally_long(two_lines: Line) -> None:
     two_lines.executor.take(two_lines.claims(*["wait"] * 7), SHORT)
-    assert (two_lines.executor.free(), two_lines.executor.lined_up) == (0, 5)
+    assert (two_lines.executor.free(), two_lines.executor.lined_up()) == (0, 5)
     two_lines.go()
     two_lines.until_ended(7)
 
@@ -147,7 +147,7 @@ def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line
     time.sleep(LINE_SECONDS)
     given_back = line.executor.give_back()
     assert [claim.row["label"] for claim in given_back] == ["1", "2", "3"]
-    assert line.executor.lined_up == 0
+    assert line.executor.lined_up() == 0
     assert line.executor.take(deque(given_back), SHORT) == [], "the slot is held up"
     line.go()
     line.until_ended(1)

@@ -141,7 +141,7 @@ class Worker:
             times.append(self._stops_at)
         if self._waiting:
             times.append(self._waiting_since + HAND_BACK_SECONDS)
-        if self._executor.lined_up:
+        if self._executor.lined_up():
             times.append(now + LINE_SECONDS)
         if now < self._quiet_until:
             times.append(self._quiet_until)
@@ -188,7 +188,7 @@ class Worker:
         if self._waiting and now < self._oldest_ending + GATHER_SECONDS and len(self._endings) < BATCH:
             return  # the slots are busy, and there is more to come
         due = self._stops_at is None and bool(self._looks) and min(self._looks) <= now
-        ahead = self._ahead() - self._executor.lined_up - len(self._waiting)
+        ahead = self._ahead() - self._executor.lined_up() - len(self._waiting)
         want = min(self._executor.free() + ahead, BATCH) if due else 0
         if due:
             self._looks = [moment for moment in self._looks if moment > now]

@@ -24,30 +24,25 @@ class Executor(ABC):
 
     slots: int
     can_end_runs: bool  # code in a thread goes on, and with it the lease of a step that was cancelled
-    lined_up: int = 0  # steps that were taken and wait for the one before them
 
     @abstractmethod
     def free(self) -> int:
         """How many slots have nothing to do."""
 
+    @abstractmethod
     def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         """Begin the first of those that wait, as many as can be begun now; says which. Does not wait for any of them.
 
         `pace` is how many seconds a step takes, where that is known: short ones may be lined up for a slot.
         """
-        taken = []
-        while waiting and self.free():
-            taken.append(waiting.popleft())
-            self.start(taken[-1])
-        return taken
+
+    def lined_up(self) -> int:
+        """How many of the steps that were taken wait for the one before them."""
+        return 0
 
     def give_back(self, *, everything: bool = False) -> list[Claim]:
         """Steps that were lined up and would have to wait too long (or all of them): they have not begun, nor will."""
         return []
-
-    @abstractmethod
-    def start(self, claim: Claim) -> None:
-        """Begin a run in a free slot."""
 
     @abstractmethod
     def files(self) -> Sequence[Any]:

@@ -38,10 +38,13 @@ class InProcessExecutor(Executor):
     def free(self) -> int:
         return self.slots - len(self._lines)
 
-    def start(self, claim: Claim) -> None:
-        line = DirectLine(self._database, self._finisher, claim)
-        self._lines[claim.key] = line
-        self._begin(claim, line)
+    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+        taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
+        for claim in taken:
+            line = DirectLine(self._database, self._finisher, claim)
+            self._lines[claim.key] = line
+            self._begin(claim, line)
+        return taken
 
     def _run_here(self, claim: Claim, line: DirectLine) -> None:
         """The whole run, in the calling thread."""

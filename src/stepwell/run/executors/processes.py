@@ -67,11 +67,7 @@ class ProcessExecutor(Executor):
     def free(self) -> int:
         return sum(slot.is_free for slot in self._slots)
 
-    def start(self, claim: Claim) -> None:
-        self.take(deque([claim]), None)
-
-    @property
-    def lined_up(self) -> int:  # type: ignore[override]
+    def lined_up(self) -> int:
         return sum(max(0, len(slot.runs) - 1) for slot in self._slots)
 
     def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
