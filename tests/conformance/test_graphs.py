@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -158,13 +159,14 @@ def refuse(engine: Engine, drafts: list[NewStep], *names: str) -> None:
     assert engine.snapshot() == before
 
 
-def step(label: str, **settings: object) -> NewStep:
-    return NewStep(action="behave", label=label, **settings)  # type: ignore[arg-type]
+def step(label: str, depends_on: Sequence[Any] = (), **settings: Any) -> NewStep:
+    return NewStep(action="behave", label=label, depends_on=list(depends_on), **settings)
 
 
 def tied(draft: NewStep, *dependencies: NewStep) -> NewStep:
     """Give a draft dependencies that were made after it: how a caller closes a circle."""
-    object.__setattr__(draft, "depends_on", list(dependencies))
+    assert isinstance(draft.depends_on, list)
+    draft.depends_on[:] = dependencies
     return draft
 
 
