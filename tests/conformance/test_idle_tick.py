@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from stepwell import Stepwell
+from stepwell.dispatch.tick import TickReport
 from stepwell.run.inline import InlineRunner
+from stepwell.store import News
+from stepwell.testing import ManualClock
 from tests.conformance.support import Engine
 from tests.conformance.tick_support import GROUP, run_level, tick
 
@@ -112,3 +115,27 @@ def test_an_idle_round_changes_no_row_of_any_table(engine: Engine) -> None:
 def test_a_forced_tick_that_changed_nothing_leaves_no_tick_row(engine: Engine) -> None:
     assert not tick(engine.app).changed
     assert engine.app.ticks() == []
+
+
+def test_a_look_that_found_nothing_is_not_repeated_before_four_times_as_long_as_it_took(
+    app: Stepwell, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside busy workers a look takes long, and they tell of something all the time."""
+    dispatcher = app.dispatcher()
+    looks: list[bool] = []
+
+    def look(*, open_too: bool) -> list[TickReport]:
+        looks.append(open_too)
+        clock.advance(0.01)
+        return []
+
+    monkeypatch.setattr(dispatcher, "round", look)
+    dispatcher._watch([News.DECISIONS])
+    assert len(looks) == 1
+    assert dispatcher._watch([News.DECISIONS]) == pytest.approx(0.04)
+    clock.advance(0.039)
+    assert dispatcher._watch([]) == pytest.approx(0.001)
+    assert len(looks) == 1
+    clock.advance(0.0011)
+    dispatcher._watch([])
+    assert len(looks) == 2, "what was told meanwhile is not forgotten"

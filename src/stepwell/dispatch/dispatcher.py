@@ -91,8 +91,9 @@ class Dispatcher:
             self._next_due = 0.0
             return 0.0
         self._next_due = self._when_due()
-        self._patient_until = self._database.clock.monotonic() * (1 + PATIENCE) - elapsed * PATIENCE
-        return max(0.0, min(self._next_look, self._next_due) - self._database.clock.monotonic())
+        now = self._database.clock.monotonic()
+        self._patient_until = now + PATIENCE * (now - elapsed)
+        return max(0.0, min(self._next_look, self._next_due) - now)
 
     def _when_due(self) -> float:
         """When the next delayed step is due, by the monotonic clock."""
