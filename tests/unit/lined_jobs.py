@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import time
 from pathlib import Path
+from typing import Any
 
 from stepwell import Stepwell, current_step
 
@@ -20,9 +22,12 @@ def act(diary: str, deed: str = "", padding: str = "") -> str | None:
     match deed:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        case "wait":
-            while not Path(f"{diary}.go").exists():
+        case "wait" | "wait more":
+            while not Path(f"{diary}.{'go' if deed == 'wait' else 'more'}").exists():
                 time.sleep(0.001)
+        case "nonsense":
+            line: Any = current_step()._line
+            os.write(line._connection.fileno(), struct.pack("!i", 4) + b"\xc1\xc1\xc1\xc1")
         case "checkpoint":
             current_step().checkpoint("kept")
     return deed or None

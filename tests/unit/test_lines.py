@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from stepwell import Stepwell
 from stepwell.run.claim import Claimer
 from stepwell.run.executors import LINE_SECONDS
-from stepwell.run.executors.processes import LONGEST_LINE, ProcessExecutor
+from stepwell.run.executors.processes import LONGEST_LINE, UNREAD_MESSAGES, ProcessExecutor
 from stepwell.run.finish import Claim, Ended, Finisher
 from stepwell.run.worker_row import WorkerRow
 from tests.unit import lined_jobs
@@ -43,8 +44,8 @@ class Line:
         assert len(claimed) == len(deeds)
         return deque(claimed)
 
-    def go(self) -> None:
-        Path(f"{self._diary}.go").touch()
+    def go(self, word: str = "go") -> None:
+        Path(f"{self._diary}.{word}").touch()
 
     @property
     def ran(self) -> list[str]:
@@ -227,12 +228,69 @@ def test_the_answer_to_a_question_finds_its_way_through_a_line(line: Line) -> No
 
 
 def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Line) -> None:
-    first, second = line.executor.take(line.claims("wait", "wait"), SHORT)
+    first, second = line.executor.take(line.claims("wait", "wait more"), SHORT)
     line.until(lambda: line.ran)
     slot = line.executor._slots[0]
     line.executor.request_cancel(second)
     assert slot.cancelled.value == 0
-    line.executor.request_cancel(first)
-    assert slot.cancelled.value == slot.runs[0][0]
     line.go()
-    line.until_ended(2)
+    line.until(lambda: slot.claim is second)
+    assert slot.cancelled.value == slot.runs[0][0]
+    line.go("more")
+    line.until_ended(1)
+    line.executor.request_cancel(first)  # it is over: nothing happens
+
+
+def test_a_step_whose_turn_was_not_read_is_not_charged_with_the_death(line: Line) -> None:
+    (first, second) = line.executor.take(line.claims("wait", ""), SHORT)
+    line.until(lambda: line.ran)
+    line.executor._slots[0].forget(first)  # as if it had just said that it has ended
+    line.executor._slots[0].kill()
+    assert line.until(lambda: line.executor.free() == 1) == []
+    assert line.executor.give_back() == [second]
+
+
+def test_what_a_job_writes_into_the_pipe_costs_no_other_step_more_than_time(line: Line) -> None:
+    line.executor.take(line.claims("nonsense", "", "wait", ""), SHORT)
+    while line.ran != ["0", "1", "2"]:  # the worker has not listened yet
+        time.sleep(0.001)
+    assert line.until_ended(3) == {"0": "rescue", "1": "hand_back", "2": "hand_back"}
+    assert [claim.row["label"] for claim in line.executor.give_back()] == ["3"]
+
+
+def test_to_cut_a_run_whose_process_has_just_died_is_no_trouble(line: Line) -> None:
+    (first, second) = line.executor.take(line.claims("kill", ""), SHORT)
+    while line.executor._slots[0].is_alive():
+        time.sleep(0.001)
+    line.executor.cut(first)
+    assert line.executor.give_back() == [second]
+    assert line.until(lambda: line.executor.free() == 1) == []
+
+
+def test_a_program_with_time_limits_for_its_sockets_is_no_trouble(line: Line) -> None:
+    socket.setdefaulttimeout(5.0)
+    try:
+        line.executor.take(line.claims("wait", ""), SHORT)
+        line.until(lambda: line.ran)
+        assert len(line.executor.give_back(everything=True)) == 1
+        assert line.executor.give_back(everything=True) == []
+        line.go()
+        line.until_ended(1)
+        line.executor.take(line.claims(""), SHORT)
+        line.until_ended(1)
+    finally:
+        socket.setdefaulttimeout(None)
+
+
+def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Line) -> None:
+    waiting = line.claims("wait", *[""] * 50)
+    slot = line.executor._slots[0]
+    while line.executor.take(deque([waiting[0]]), SHORT):
+        waiting.popleft()
+        slot._begun = time.monotonic() + 60  # however slow this machine is
+    assert len(slot.runs) == UNREAD_MESSAGES
+    line.go()
+    while waiting or line.executor.lined_up() or not line.executor.free():
+        line.executor.take(waiting, SHORT)
+        line.executor.collect()
+    assert len(line.ran) == 51

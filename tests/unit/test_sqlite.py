@@ -240,7 +240,10 @@ def test_who_reads_does_not_wait_for_who_writes(app: Stepwell) -> None:
     assert app.step(step).label == "new"
 
 
-def test_who_reads_for_long_holds_up_nobody_and_the_log_is_cut_afterwards(app: Stepwell, file: Path) -> None:
+def test_who_reads_for_long_is_waited_for_once_and_the_log_is_cut_afterwards(
+    app: Stepwell, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.2)
     log = Path(f"{file}-wal")
     job = behave(app)
     job.enqueue()
@@ -255,3 +258,17 @@ def test_who_reads_for_long_holds_up_nobody_and_the_log_is_cut_afterwards(app: S
     for _ in range(3):
         job.enqueue()
     assert log.stat().st_size < CHECKPOINT_BYTES
+
+
+def test_arguments_that_plain_sql_wrote_as_bytes_are_those_of_a_step_like_any_other(app: Stepwell, file: Path) -> None:
+    """JSON of SQLite holds no bytes: one such step must not stop the others."""
+    job = behave(app)
+    with closing(sqlite3.connect(file)) as other:
+        statement = "INSERT INTO steps (action, arguments, label, relatable_type, relatable_id) VALUES (?, ?, ?, ?, ?)"
+        other.execute(statement, ("behave", b'{"result": "of bytes"}', b"label", b"Order", b"7"))
+        other.commit()
+    after = job.enqueue(result="of text")
+    app.run_until_idle()
+    responses = {step.label: step.response for step in app.steps()}
+    assert "of bytes" in responses.values()
+    assert app.step(after).response == "of text"

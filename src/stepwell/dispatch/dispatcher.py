@@ -82,13 +82,13 @@ class Dispatcher:
             return min(self._next_look, self._next_due) - elapsed
         elif elapsed < self._patient_until:
             self._next_due = min(self._next_due, self._patient_until)
-            return self._patient_until - elapsed
+            return min(self._next_look, self._patient_until) - elapsed
         reports = self.round(open_too=whole)
         if elapsed >= self._next_sweep:
             sweep(self._database, self._groups)
             self._next_sweep = self._database.clock.monotonic() + SWEEP_SECONDS
         if any(report.changed for report in reports):
-            self._next_due = 0.0
+            self._next_due = self._patient_until = 0.0
             return 0.0
         self._next_due = self._when_due()
         now = self._database.clock.monotonic()

@@ -35,9 +35,8 @@ BUSY_SECONDS: Final = 10.0
 TURN_SECONDS: Final = (0.0003, 0.005)
 # A checkpoint well before the 1,000 pages at which SQLite would make one by itself: 500 pages of 4 KiB.
 CHECKPOINT_BYTES: Final = 500 * 4096
-# A checkpoint waits for those who read, and writers wait for it: not for long, and not again at once.
-CHECKPOINT_WAIT_SECONDS: Final = 0.05
-CHECKPOINT_PAUSE_SECONDS: Final = 0.5
+# After one that waited in vain for somebody who reads for long: the log may grow meanwhile.
+CHECKPOINT_PAUSE_SECONDS: Final = 60.0
 # A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
 # and 9 µs in statements of 100 rows. With at most 40 columns this stays far below SQLite's 32,766 parameters.
 ROWS_PER_INSERT: Final = 100
@@ -298,9 +297,9 @@ class SqliteDatabase(Database):
         with suppress(OSError, sqlite3.OperationalError):
             if os.stat(f"{self._path}-wal").st_size <= CHECKPOINT_BYTES or time.monotonic() < self._next_checkpoint:
                 return
-            self._connection.execute(f"PRAGMA busy_timeout = {CHECKPOINT_WAIT_SECONDS * 1000:.0f}")
+            # With the whole busy timeout: without the writers' lock, SQLite would make a PASSIVE one beside them.
             (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
-            if is_busy:  # somebody reads for long: the log may grow meanwhile
+            if is_busy:
                 self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE_SECONDS
 
     def listen(self) -> Ear:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import select
 import signal
 import struct
 import sys
@@ -44,20 +45,31 @@ class Desk:
 
     def __init__(self, connection: Connection, turns: Connection) -> None:
         self._connection = connection
-        self._turns = turns
+        self._turns = turns.fileno()
+        self._any_turn = select.poll()
+        self._any_turn.register(turns, select.POLLIN)
         self._rows: dict[int, Row] = {}
 
     def next_run(self) -> tuple[int, Row]:
         """Wait for a turn; says which, and gives the row of its step."""
-        turn = os.read(self._turns.fileno(), TURN.size)
-        if len(turn) < TURN.size:
-            raise EOFError
-        (number,) = TURN.unpack(turn)
+        number = self._next_turn()
         while number not in self._rows:
             self._put_down(receive(self._connection))
         while (first := next(iter(self._rows))) < number:
             del self._rows[first]  # it was taken back
         return number, self._rows.pop(number)
+
+    def _next_turn(self) -> int:
+        while True:
+            try:
+                turn = os.read(self._turns, TURN.size)
+            except BlockingIOError:  # there is none, or the worker was faster
+                self._any_turn.poll()
+                continue
+            if len(turn) < TURN.size:
+                raise EOFError
+            (number,) = TURN.unpack(turn)
+            return int(number)
 
     def answer(self) -> dict[str, Any]:
         """The worker's answer to a question."""

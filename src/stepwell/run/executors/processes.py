@@ -14,7 +14,6 @@ import multiprocessing
 import os
 import select
 import signal
-import socket
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -43,6 +42,7 @@ ASK_AGAIN_SECONDS: Final = 1.0
 LONGEST_LINE: Final = 128
 # Of rows that a child has not read yet: more could fill the pipe, and then the worker would wait for the child.
 UNREAD_BYTES: Final = 98_304
+UNREAD_MESSAGES: Final = 16
 BURY_SECONDS: Final = 5.0  # a process that was killed is gone in milliseconds, unless it hangs in the kernel
 
 
@@ -128,13 +128,15 @@ class ProcessExecutor(Executor):
             _LOGGER.warning("a slot says what nobody understands (%s): its process is ended", error)
             alive = False
         if not alive and slot.process is not None:
+            self._given_back += slot.take_back()
             how = slot.bury()
-            if slot.claim is not None:
-                # Ended by us, because of another run: it comes back with nothing spent.
-                died = Ending(verb="hand_back") if slot.was_cut else Ending(verb="rescue", limit=RESCUES, error=how)
-                ended.append((slot.claim, died))
-                self._given_back += [claim for _, claim in slot.runs][1:]
-                slot.runs.clear()
+            # The first one died, unless we ended it because of another run. Should more have begun (their words were
+            # lost behind nonsense), they come back with nothing spent.
+            for place, (_, claim) in enumerate(slot.runs):
+                charged = place == 0 and not slot.was_cut
+                how_it_ended = Ending(verb="rescue", limit=RESCUES, error=how) if charged else Ending(verb="hand_back")
+                ended.append((claim, how_it_ended))
+            slot.runs.clear()
         return ended
 
     def _hear(self, slot: _Slot, said: Said) -> list[Ended]:
@@ -187,9 +189,7 @@ class ProcessExecutor(Executor):
 
     def request_cancel(self, claim: Claim) -> None:
         for slot in self._of(claim):
-            number, first = slot.runs[0]
-            if first.key == claim.key:
-                slot.cancelled.value = number
+            slot.request_cancel(claim)
 
     def cut(self, claim: Claim) -> None:
         for slot in self._of(claim):
@@ -232,6 +232,7 @@ class _Slot:
         app_name, max_memory = self._made
         self.connection, theirs = self._context.Pipe()
         self._turns, self._their_turns = self._context.Pipe()  # both ends stay open here: see `take_back`
+        os.set_blocking(self._their_turns.fileno(), False)
         self.process: ForkServerProcess | None = self._context.Process(
             target=serve, args=(theirs, self._their_turns, app_name, self.cancelled, max_memory), daemon=True
         )
@@ -245,8 +246,10 @@ class _Slot:
         self.ready = self._has_served = self.was_cut = False
         self._begun = 0.0
         self._lined_up: dict[int, Row] = {}  # not sent yet
-        self._unread: deque[tuple[int, int]] = deque()
+        self._unread: deque[tuple[int, int]] = deque()  # numbers of runs, and about how long their rows are
         self._unread_bytes = 0
+        self._unread_messages: deque[int] = deque()  # the first number in each
+        self._cancelled_in_line: set[int] = set()
 
     def welcome(self) -> None:
         """It has imported the app and waits for work."""
@@ -266,7 +269,8 @@ class _Slot:
 
     def can_line_up(self, claim: Claim) -> bool:
         """Behind another step. One with a time limit cannot: its time begins when it is taken."""
-        return not claim.row["timeout"] and self._unread_bytes + _bytes(claim) <= UNREAD_BYTES
+        fits = self._unread_bytes + _bytes(claim) <= UNREAD_BYTES and len(self._unread_messages) < UNREAD_MESSAGES
+        return fits and not claim.row["timeout"]
 
     def is_held_up(self, now: float) -> bool:
         """Whether its step takes longer than those behind it can wait."""
@@ -290,6 +294,7 @@ class _Slot:
     def send_lined_up(self) -> None:
         lined_up, self._lined_up = self._lined_up, {}
         if lined_up:
+            self._unread_messages.append(next(iter(lined_up)))
             with suppress(OSError):  # it has just died: the next collect notices
                 # First, for a child that waits for its turn reads nothing else, and a row may be longer than the pipe.
                 os.write(self._turns.fileno(), b"".join(map(TURN.pack, lined_up)))
@@ -302,16 +307,29 @@ class _Slot:
     def go_on(self) -> None:
         """The first run has ended, and the next begins."""
         number, _ = self.runs.popleft()
+        self._cancelled_in_line.discard(number)
         while self._unread and self._unread[0][0] <= number:
             self._unread_bytes -= self._unread.popleft()[1]
+        while self._unread_messages and self._unread_messages[0] <= number:
+            self._unread_messages.popleft()
         self._begin(time.monotonic())
+        if self.runs and self.runs[0][0] in self._cancelled_in_line:
+            self.cancelled.value = self.runs[0][0]
+
+    def request_cancel(self, claim: Claim) -> None:
+        """Now, or as soon as it has begun."""
+        for place, (number, mine) in enumerate(self.runs):
+            if mine.key == claim.key:
+                self._cancelled_in_line.add(number)
+                if place == 0:
+                    self.cancelled.value = number
 
     def take_back(self) -> list[Claim]:
         """The turns that the child has not had yet: they never begin."""
         numbers: set[int] = set()
-        with suppress(BlockingIOError), socket.socket(fileno=os.dup(self._their_turns.fileno())) as turns:
-            while len(turn := turns.recv(TURN.size, socket.MSG_DONTWAIT)) == TURN.size:
-                numbers.update(TURN.unpack(turn))
+        with suppress(BlockingIOError):
+            while self.process is not None:
+                numbers.update(TURN.unpack(os.read(self._their_turns.fileno(), TURN.size)))
         taken_back = [claim for number, claim in self.runs if number in numbers]
         self.runs = deque(run for run in self.runs if run[0] not in numbers)
         return taken_back

@@ -37,6 +37,7 @@ FROM (SELECT step_id, queue, action FROM numbered
 
 -- name: claim(ids, worker, actor, hostname, now, margin, batch)
 -- To Running, under a new token: what was dispatched, and what is open by way of Dispatched in the same breath.
+-- (Plain SQL may have written texts as bytes, which JSON does not hold.)
 UPDATE steps SET batch = :batch, state = 'Running', reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
@@ -51,13 +52,15 @@ CROSS JOIN (SELECT 'Pending' AS from_state, 'Dispatched' AS to_state UNION ALL S
 WHERE c.to_state = 'Running' OR s.claim_token = s.lease_token;
 UPDATE steps_agenda SET stage = 'running'
 WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch);
-SELECT json_group_array(json_object('id', id, 'uuid', uuid, 'action', action, 'arguments', arguments, 'label', label,
+SELECT json_group_array(json_object('id', id, 'uuid', uuid, 'action', action, 'arguments', CAST(arguments AS text),
+    'label', CAST(label AS text),
     'queue', queue, 'group', "group", 'priority', priority, 'workflow_id', workflow_id, 'parent_step_id', parent_step_id,
-    'child_block_uuid', child_block_uuid, 'index', "index", 'relatable_type', relatable_type, 'relatable_id', relatable_id,
+    'child_block_uuid', child_block_uuid, 'index', "index", 
+    'relatable_type', CAST(relatable_type AS text), 'relatable_id', CAST(relatable_id AS text),
     'attempts', attempts, 'retries', retries, 'max_retries', max_retries, 'timeout', timeout, 'cooldown', cooldown,
     'lease_token', lease_token, 'has_children', has_children, 'followed', followed, 'stage', stage,
-    'double_checks', double_checks, 'checkpoint', checkpoint,
-    'response', CASE WHEN stage IS NOT NULL THEN response END)) AS rows_in_one
+    'double_checks', double_checks, 'checkpoint', CAST(checkpoint AS text),
+    'response', CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END)) AS rows_in_one
 FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) AND batch = :batch;
 
 -- name: finish_many(said, ids, actor, now, batch)
