@@ -139,3 +139,22 @@ def test_a_look_that_found_nothing_is_not_repeated_before_four_times_as_long_as_
     clock.advance(0.0011)
     dispatcher._watch([])
     assert len(looks) == 2, "what was told meanwhile is not forgotten"
+
+
+def test_patience_ends_with_the_floor_and_with_what_is_found(
+    app: Stepwell, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dispatcher = app.dispatcher()
+    found: list[TickReport] = []
+
+    def look(*, open_too: bool) -> list[TickReport]:
+        clock.advance(0.5)
+        return found
+
+    monkeypatch.setattr(dispatcher, "round", look)
+    dispatcher._watch([News.DECISIONS])
+    assert dispatcher._watch([News.DECISIONS]) == pytest.approx(0.5), "not the 2 s of its patience"
+    clock.advance(0.5)
+    found.append(TickReport(group="alpha", gates_opened=1))
+    assert dispatcher._watch([]) == 0.0
+    assert dispatcher._patient_until == 0.0

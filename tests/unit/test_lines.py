@@ -144,8 +144,7 @@ def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line
 
 def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line: Line) -> None:
     line.executor.take(line.claims("wait", "", "", ""), SHORT)
-    line.until(lambda: line.ran)
-    time.sleep(LINE_SECONDS)
+    line.until(lambda: line.ran and line.executor._slots[0].is_held_up(time.monotonic()))
     given_back = line.executor.give_back()
     assert [claim.row["label"] for claim in given_back] == ["1", "2", "3"]
     assert line.executor.lined_up() == 0

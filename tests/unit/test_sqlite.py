@@ -272,3 +272,15 @@ def test_arguments_that_plain_sql_wrote_as_bytes_are_those_of_a_step_like_any_ot
     responses = {step.label: step.response for step in app.steps()}
     assert "of bytes" in responses.values()
     assert app.step(after).response == "of text"
+
+
+def test_a_checkpoint_waits_for_writers_as_long_as_they_for_each_other(app: Stepwell, file: Path) -> None:
+    """One that gave up sooner would be made beside them (PASSIVE), which can corrupt the file on old versions."""
+    said: list[str] = []
+    job = behave(app)
+    connection_of(app).set_trace_callback(said.append)
+    while "PRAGMA wal_checkpoint(RESTART)" not in said:
+        app.enqueue_many(job.draft() for _ in range(500))
+    before = said[: said.index("PRAGMA wal_checkpoint(RESTART)")]
+    waits = [statement for statement in before if statement.startswith("PRAGMA busy_timeout")]
+    assert waits[-1] == f"PRAGMA busy_timeout = {sqlite.BUSY_SECONDS * 1000:.0f}"

@@ -20,9 +20,9 @@ from stepwell.share.limits import let_keys_pass
 from stepwell.store import Database, News, Row, Transaction
 
 # An idle dispatcher looks again after this long: the floor under every wake-up.
+IDLE_SECONDS: Final = 1.0
 # A look that found nothing is not repeated before so many times as long as it took: beside busy workers, it takes long.
 PATIENCE: Final = 4.0
-IDLE_SECONDS: Final = 1.0
 SWEEP_SECONDS: Final = 300.0
 # Batches of new rows (plain SQL) that are adopted before the groups get their ticks again: 10,000 rows.
 ADOPTIONS_AT_ONCE: Final = 20

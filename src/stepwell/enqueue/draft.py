@@ -58,14 +58,14 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 
-_SETTINGS: Final = attrgetter(*(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments")))
-_USUAL: Final = _SETTINGS(NewStep(action="any"))
+_settings_of: Final = attrgetter(*(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments")))
+_USUAL_SETTINGS: Final = _settings_of(NewStep(action="any"))
 
 
 def check(draft: NewStep) -> None:
     """Refuse what no database needs to be asked about."""
-    if _is_name(draft.action) and all(map(is_, _SETTINGS(draft), _USUAL)):
-        return  # as nearly all are
+    if _is_name(draft.action) and all(map(is_, _settings_of(draft), _USUAL_SETTINGS)):
+        return  # nothing else was said, as with nearly all
     problems = list(_problems(draft))
     if problems:
         raise InvalidStep(f"the step {_shown(draft.action)} cannot be created: {'; '.join(problems)}")
