@@ -286,6 +286,8 @@ def _child_block_of(parent: Placement | Row, named: str | None, placement: Place
         around.child_blocks[parent["id"]] = block
     if named is not None and named != block:
         raise InvalidStep(f"{placement.name!r} names block {named}, but its parent's child block is {block}")
+    if placement.uuid == block:
+        raise InvalidStep(f"{placement.name!r} has the uuid of its parent's child block, {block}; give it another")
     return block
 
 

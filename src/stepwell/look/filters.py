@@ -34,7 +34,11 @@ def select_steps(dialect: str, filters: dict[str, Any], before: int | None, limi
         column = COLUMNS[name]
         values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
         names = [f"{name}_{position}" for position in range(len(values))]
-        clauses.append(f"{column} IN ({', '.join(placeholder(item) for item in names)})")
+        among = f"IN ({', '.join(placeholder(item) for item in names)})"
+        if name == "block":  # most are named after the only step in them, which its uuid finds
+            clauses.append(f"(uuid {among} AND block_uuid = uuid OR block_uuid {among} AND block_uuid <> uuid)")
+        else:
+            clauses.append(f"{column} {among}")
         parameters |= dict(zip(names, values, strict=True))
     if before is not None:
         clauses.append(f"id < {placeholder('before')}")

@@ -46,7 +46,7 @@ class Transaction(ABC):
 
     def row(self, statement: str, **parameters: Any) -> Row | None:
         """The first row, or None."""
-        found = self.fetch(self._sql[statement], parameters)
+        found = self.rows(statement, **parameters)
         return found[0] if found else None
 
     def value(self, statement: str, **parameters: Any) -> Any:

@@ -7,10 +7,10 @@ another writes. `RESTART` keeps writers out while it works, so it is the only ki
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import sqlite3
+import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,8 +33,13 @@ BUSY_SECONDS: Final = 10.0
 # How long a writer sleeps before it asks again whether it is its turn: at first, and after a while. SQLite itself would
 # sleep for up to a tenth of a second, and whoever asks more often would always be first.
 TURN_SECONDS: Final = (0.0003, 0.005)
-# A checkpoint well before the 1,000 pages at which SQLite would make one by itself: 500 pages of 4 KiB.
-CHECKPOINT_BYTES: Final = 500 * 4096
+# A checkpoint well before the 1,000 pages at which SQLite would make one by itself.
+CHECKPOINT_PAGES: Final = 500
+# What stays of the log after a checkpoint, to be written over: then a commit need not make the file longer, which costs
+# it as much again. Where to find how long the log is: the header of the file, then a header and a page for each page.
+KEPT_BYTES: Final = 1_000 * 4096
+_LOG_HEADER: Final = struct.Struct(">8xII8s8x")  # size of a page, number of the checkpoint, salt
+_PAGE_HEADER: Final = struct.Struct(">8x8s8x")  # salt
 # After one that waited in vain for somebody who reads for long: the log may grow meanwhile.
 CHECKPOINT_PAUSE_SECONDS: Final = 60.0
 # A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
@@ -54,7 +59,7 @@ _TIME_COLUMNS: Final = ("_at", "_after", "_deadline", "_until", "_completed")
 
 def to_text(moment: datetime) -> str:
     """The stored form of a moment: UTC, microseconds, sorts as text, and SQLite's own date functions read it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def from_text(text: str) -> datetime:
@@ -88,26 +93,32 @@ def one_by_one(sql: str) -> list[str]:
     return sql.rstrip().removesuffix(";").split(";\n")
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
-        if "illegal transition" in str(error):
+class _Translation:
+    """Turns what SQLite says into our own errors. Not a generator: it stands around every statement."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, sqlite3.IntegrityError) and "illegal transition" in str(error):
             raise IllegalTransition(f"{error}: the transition table does not allow it; nothing changed") from error
-        raise
-    except sqlite3.OperationalError as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise Conflict(str(error)) from error
-        if code in (
-            sqlite3.SQLITE_FULL,
-            sqlite3.SQLITE_IOERR,
-            sqlite3.SQLITE_READONLY,
-            sqlite3.SQLITE_CANTOPEN,
-        ):
-            raise DatabaseUnavailable(f"SQLite says «{error}»; nothing was written, and the file is intact") from error
-        raise
+        if isinstance(error, sqlite3.OperationalError):
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise Conflict(str(error)) from error
+            if code in _OUT_OF_ORDER:
+                raise DatabaseUnavailable(
+                    f"SQLite says «{error}»; nothing was written, and the file is intact"
+                ) from error
+
+
+_OUT_OF_ORDER: Final = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+)
+_translated: Final = _Translation()
 
 
 class SqliteTransaction(Transaction):
@@ -117,20 +128,25 @@ class SqliteTransaction(Transaction):
 
     def rows(self, statement: str, **parameters: Any) -> list[Row]:
         *first, last = one_by_one(self._sql[statement])
-        if first:
-            parameters["batch"] = random.getrandbits(BATCH_BITS)
-            for text in first:
-                self._change(text, parameters)
-        return self.fetch(last, parameters)
+        parameters = _adapt(parameters)
+        with _translated:
+            if first:
+                parameters["batch"] = random.getrandbits(BATCH_BITS)
+                for text in first:
+                    self._connection.execute(text, parameters)
+            return self._fetch(last, parameters)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
-        with _translated():
-            cursor = self._connection.cursor()
-            cursor.row_factory = None  # it may be the caller's connection, with rows of another kind
-            return _rows(cursor.execute(sql, _adapt(parameters)))
+        with _translated:
+            return self._fetch(sql, _adapt(parameters))
+
+    def _fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None  # it may be the caller's connection, with rows of another kind
+        return _rows(cursor.execute(sql, parameters))
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
-        with _translated():
+        with _translated:
             changed = self._connection.execute(sql, _adapt(parameters)).rowcount
             if changed >= 0:
                 return changed
@@ -142,7 +158,7 @@ class SqliteTransaction(Transaction):
         pass  # those who listen see by themselves that there was a commit
 
     def array(self, values: Sequence[Any]) -> str:
-        return json.dumps(values)
+        return msgspec.json.encode(values).decode()
 
     def moment(self, when: datetime) -> str:
         return to_text(when)
@@ -156,7 +172,7 @@ class SqliteTransaction(Transaction):
         names = ", ".join(f'"{column}"' for column in columns)
         marks = f"({', '.join('?' * len(columns))})"
         rows = iter(rows)
-        with _translated():
+        with _translated:
             while batch := list(islice(rows, ROWS_PER_INSERT)):
                 statement = f"INSERT INTO {table} ({names}) VALUES {', '.join([marks] * len(batch))}"
                 self._connection.execute(statement, list(chain.from_iterable(batch)))
@@ -195,6 +211,7 @@ class SqliteDatabase(Database):
         self.is_shared = self._path is not None
         self._lock = threading.RLock()
         self._connection = self._connect()
+        self._connection.execute("PRAGMA busy_timeout = 0")  # it waits for its turn by itself
         self._reading_lock = threading.RLock()
         self._reader: sqlite3.Connection | None = None
         self._next_checkpoint = 0.0
@@ -213,8 +230,7 @@ class SqliteDatabase(Database):
                 self._switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_autocheckpoint = 0")
-            # Or the log would keep its greatest length after a checkpoint, and so call for one with every commit.
-            connection.execute("PRAGMA journal_size_limit = 0")
+            connection.execute(f"PRAGMA journal_size_limit = {KEPT_BYTES}")
             connection.execute("PRAGMA foreign_keys = ON")
             # A statement that changes many rows keeps what it may have to undo: not in a file for each of them.
             connection.execute("PRAGMA temp_store = MEMORY")
@@ -249,14 +265,14 @@ class SqliteDatabase(Database):
         else:
             lock, connection = self._reading_lock, self._reading_connection()
         with lock:
-            with _translated():
+            with _translated:
                 if write:
                     self._wait_for_its_turn()
                 else:
                     connection.execute("BEGIN")
             try:
                 yield SqliteTransaction(connection, self.sql)
-                with _translated():
+                with _translated:
                     connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -277,28 +293,28 @@ class SqliteDatabase(Database):
         """Begin to write, as soon as nobody else does."""
         deadline = time.monotonic() + BUSY_SECONDS
         pause, longest = TURN_SECONDS
-        self._connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            while True:
-                try:
-                    self._connection.execute("BEGIN IMMEDIATE")
-                    return
-                except sqlite3.OperationalError as error:
-                    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                        raise
-                time.sleep(pause * random.uniform(0.5, 1.0))
-                pause = min(1.2 * pause, longest)
-        finally:
-            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+        while True:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(1.2 * pause, longest)
 
     def _checkpoint_if_long(self) -> None:
         if self._path is None:
             return
         with suppress(OSError, sqlite3.OperationalError):
-            if os.stat(f"{self._path}-wal").st_size <= CHECKPOINT_BYTES or time.monotonic() < self._next_checkpoint:
+            if not _is_log_long(f"{self._path}-wal") or time.monotonic() < self._next_checkpoint:
                 return
             # With the whole busy timeout: without the writers' lock, SQLite would make a PASSIVE one beside them.
-            (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+            try:
+                (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            finally:
+                self._connection.execute("PRAGMA busy_timeout = 0")
             if is_busy:
                 self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE_SECONDS
 
@@ -313,7 +329,7 @@ class SqliteDatabase(Database):
                 raise StepwellError(
                     "the connection is in autocommit mode: open a transaction on it first; nothing was written"
                 )
-            with _translated():
+            with _translated:
                 connection.execute("BEGIN IMMEDIATE")
         return SqliteTransaction(connection, self.sql)
 
@@ -335,6 +351,21 @@ class SqliteDatabase(Database):
                 self._reader.close()
         with self._lock:
             self._connection.close()
+
+
+def _is_log_long(path: str) -> bool:
+    """Whether so many pages were written since the last checkpoint: the salt is a new one after each."""
+    log = os.open(path, os.O_RDONLY)  # SQLite keeps no locks on this file, so closing it here lets go of none
+    try:
+        header = os.pread(log, _LOG_HEADER.size, 0)
+        if len(header) < _LOG_HEADER.size:
+            return False
+        page_size, _, salt = _LOG_HEADER.unpack(header)
+        at_mark = _LOG_HEADER.size + CHECKPOINT_PAGES * (_PAGE_HEADER.size + page_size)
+        page = os.pread(log, _PAGE_HEADER.size, at_mark)
+        return len(page) == _PAGE_HEADER.size and _PAGE_HEADER.unpack(page) == (salt,)
+    finally:
+        os.close(log)
 
 
 def _holds_only_others(connection: sqlite3.Connection) -> bool:

@@ -72,14 +72,15 @@ CREATE TABLE steps (
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
     concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+    updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out who stands alone
 ) WITH (
     -- No index on any column that changes: every transition is then a heap-only update (measured: a third of
     -- the cost). The free space is what heap-only updates need on their page.
     fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02
 );
 
-CREATE INDEX steps_by_block ON steps (block_uuid, type, "index");
+CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
 CREATE INDEX steps_parents_by_block ON steps (block_uuid) WHERE has_children;
 CREATE UNIQUE INDEX steps_by_child_block ON steps (child_block_uuid) WHERE child_block_uuid IS NOT NULL;
 CREATE INDEX steps_by_workflow ON steps (workflow_id) WHERE workflow_id <> uuid;

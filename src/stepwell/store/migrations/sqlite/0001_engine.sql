@@ -76,10 +76,11 @@ CREATE TABLE steps (
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
     concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
-    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now'))
+    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
+    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out who stands alone
 );
 
-CREATE INDEX steps_by_block ON steps (block_uuid, type, "index");
+CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
 CREATE INDEX steps_parents_by_block ON steps (block_uuid) WHERE has_children;
 CREATE UNIQUE INDEX steps_by_child_block ON steps (child_block_uuid) WHERE child_block_uuid IS NOT NULL;
 CREATE INDEX steps_by_workflow ON steps (workflow_id) WHERE workflow_id <> uuid;
@@ -188,8 +189,8 @@ CREATE TABLE steps_legal_transitions (
     PRIMARY KEY (from_state, to_state)
 );
 
-CREATE TABLE steps_round_robin (next integer NOT NULL);
-INSERT INTO steps_round_robin VALUES (0);
+-- A sequence without a table: the page that holds it is written with every new step anyway.
+INSERT INTO sqlite_sequence (name, seq) VALUES ('steps_round_robin', 0);
 
 -- How work is found ------------------------------------------------------------------------------------
 

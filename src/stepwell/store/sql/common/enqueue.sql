@@ -22,14 +22,19 @@ SELECT "group" FROM (SELECT "group" FROM steps WHERE workflow_id = :workflow AND
 SELECT id FROM steps WHERE child_block_uuid = :block;
 
 -- name: member_of_block(block)
--- In the order of the index: by id alone, PostgreSQL would walk along all steps.
-SELECT id FROM steps WHERE block_uuid = :block AND placed ORDER BY type, "index", id LIMIT 1;
+-- The step that the block is named after, or any other; in the order of the index: by id alone, PostgreSQL would walk
+-- along all steps.
+SELECT id FROM steps WHERE uuid = :block AND block_uuid = uuid AND placed
+UNION ALL
+SELECT id FROM (SELECT id FROM steps WHERE block_uuid = :block AND block_uuid <> uuid AND placed
+                ORDER BY type, "index", id LIMIT 1) AS member;
 
 -- name: occupant_of_block(block, parent)
 -- Whoever speaks against a block becoming the child block of this parent.
 SELECT id FROM steps WHERE child_block_uuid = :block AND id <> :parent
 UNION ALL
-SELECT id FROM steps WHERE block_uuid = :block AND placed AND (parent_step_id IS NULL OR parent_step_id <> :parent)
+SELECT id FROM steps WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
+  AND placed AND (parent_step_id IS NULL OR parent_step_id <> :parent)
 LIMIT 1;
 
 -- name: workflow_graph(workflow)
@@ -48,13 +53,15 @@ UPDATE steps SET child_block_uuid = :child_block, has_children = true, changed_f
 -- name: follow_block(block)!
 -- A root block that others now share.
 UPDATE steps SET followed = true, changed_from = NULL
-WHERE block_uuid = :block AND placed AND parent_step_id IS NULL AND NOT followed;
+WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
+  AND placed AND parent_step_id IS NULL AND NOT followed;
 
 -- name: enrol_block(block)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
 FROM steps
-WHERE block_uuid = :block AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
+WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
+  AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT DO NOTHING;
 
 -- name: close_gates_behind(block, type, index)!

@@ -51,7 +51,7 @@ WHERE (s.state = 'Dispatched' OR s.lease_worker IS NOT NULL)
 
 -- name: invariant_5_parent_after_children()
 SELECT p.id, 'it is Completed and its child ' || c.id || ' is ' || c.state AS finding
-FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid
+FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
 WHERE p.state = 'Completed' AND c.state IN ('Pending', 'Dispatched', 'Running');
 
 -- name: invariant_4_links_agree()

@@ -14,12 +14,13 @@ FROM step_transitions WHERE step_id = :step_id ORDER BY id;
 WITH RECURSIVE tree (id, depth) AS (
     SELECT s.id, 0 FROM steps s WHERE s.id = :id
     UNION
-    SELECT c.id, t.depth + 1 FROM tree t JOIN steps p ON p.id = t.id JOIN steps c ON c.block_uuid = p.child_block_uuid
+    SELECT c.id, t.depth + 1 FROM tree t JOIN steps p ON p.id = t.id JOIN steps c
+        ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
 )
 SELECT t.depth, s.* FROM tree t JOIN steps s ON s.id = t.id;
 
 -- name: steps_of_block(block)
-SELECT * FROM steps WHERE block_uuid = :block ORDER BY type, "index", id;
+SELECT * FROM steps WHERE block_uuid = :block AND block_uuid <> uuid ORDER BY type, "index", id;
 
 -- name: steps_of_workflow(workflow)
 SELECT * FROM steps WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid ORDER BY id;

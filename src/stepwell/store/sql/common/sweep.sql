@@ -4,16 +4,18 @@
 -- name: unannounced_decisions(group)
 SELECT p.id, 'its children have ended' AS finding FROM steps p
 WHERE p."group" = :group AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid
+  AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
                   AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL))
 UNION
-SELECT p.id, 'it ended and children of it have not' FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid
+SELECT p.id, 'it ended and children of it have not' FROM steps p
+JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
 WHERE p."group" = :group
   AND (p.state IN ('Skipped', 'Cancelled') AND c.state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
        OR p.state IN ('Failed', 'Stopped') AND c.state IN ('Pending', 'Dispatched', 'Running')
        OR p.state = 'NotRunnable' AND c.state = 'Pending')
 UNION
-SELECT f.id, 'it failed and handlers of its block sleep' FROM steps f JOIN steps h ON h.block_uuid = f.block_uuid
+SELECT f.id, 'it failed and handlers of its block sleep' FROM steps f
+JOIN steps h ON h.uuid = f.block_uuid AND h.block_uuid = h.uuid OR h.block_uuid = f.block_uuid AND h.block_uuid <> h.uuid
 WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopped')
   AND h.type = 'resolve-exception' AND h.state = 'NotRunnable' AND h.reason = 'dormant'
   AND (h.parent_step_id IS NULL OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'))

@@ -2,7 +2,24 @@
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'steps'), 0) + :count AS last;
 
 -- name: next_turns(count)
-UPDATE steps_round_robin SET next = next + :count RETURNING next - 1 AS last;
+UPDATE sqlite_sequence SET seq = seq + :count WHERE name = 'steps_round_robin' RETURNING seq - 1 AS last;
+
+-- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
+-- A step that has to do with no other: its turn, its row (and, by trigger, its history), its place on the agenda.
+UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'steps_round_robin';
+INSERT INTO steps (uuid, workflow_id, block_uuid, "index", action, arguments, label, relatable_type, relatable_id, queue,
+                   "group", priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit,
+                   placed, created_at, updated_at)
+VALUES (:uuid, :uuid, :uuid, 1, :action, :arguments, :label, :relatable_type, :relatable_id, :queue,
+        (SELECT json_extract(:rotation, '$[' || ((seq - 1) % json_array_length(:rotation)) || ']')
+         FROM sqlite_sequence WHERE name = 'steps_round_robin'),
+        :priority, :max_retries, :dispatch_after, :timeout, :cooldown, :concurrency_key, :concurrency_limit,
+        true, :now, :now);
+INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, "group", queue, action,
+       CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
+FROM steps WHERE uuid = :uuid
+RETURNING step_id AS id;
 
 -- name: lock_steps(ids, uuids)
 SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,
