@@ -289,11 +289,14 @@ def test_rows_that_are_each_other_s_parents_are_refused(engine: Engine) -> None:
     insert(engine, "hen", block_uuid=one, child_block_uuid=two)
     insert(engine, "egg", block_uuid=two, child_block_uuid=one)
     insert(engine, "narcissus", block_uuid=(own := str(uuid4())), child_block_uuid=own)
+    insert(engine, "parent", child_block_uuid=(block := str(uuid4())))
+    insert(engine, "impostor", uuid=block, block_uuid=block)
     insert(engine, "innocent")
     engine.settle()
     assert engine.state("innocent") == "Completed"
     assert "hen" in refused(engine["egg"]) or "egg" in refused(engine["hen"])
     refused(engine["narcissus"])
+    assert "uuid of its parent's child block" in refused(engine["impostor"])
     assert not {"Pending", "Running"} & set(engine.states().values())
 
 

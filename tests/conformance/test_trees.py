@@ -144,6 +144,27 @@ def test_both_ways_in_one_call_and_in_any_order(engine: Engine) -> None:
         assert_child(engine.app.step(child), engine.app.step(refs[2]))
 
 
+def test_a_child_with_the_uuid_of_its_own_block_is_refused(engine: Engine) -> None:
+    """A block that is named after a step is that step's own."""
+    block = str(uuid4())
+    engine.add("parent", child_block=block)
+    before = engine.snapshot()
+    with pytest.raises(InvalidStep, match="has the uuid of its parent's child block"):
+        engine.add("child", block=block, uuid=block)
+    assert engine.snapshot() == before
+
+
+def test_steps_that_join_the_block_of_a_lone_one_wait_for_it_and_are_listed_with_it(engine: Engine) -> None:
+    alone, other = engine.add("alone"), engine.add("other")
+    second, third = (engine.add(f"at {index}", block=alone.uuid, index=index) for index in (2, 3))
+    assert [step.id for step in engine.app.steps(block=alone.uuid)] == [third.id, second.id, alone.id]
+    assert [step.id for step in engine.app.steps(block=[alone.uuid, other.uuid], limit=2)] == [third.id, second.id]
+    engine.settle()
+    assert engine.history("alone")[-1].id < engine.history("at 2")[2].id
+    assert engine.history("at 2")[-1].id < engine.history("at 3")[2].id
+    assert set(engine.states().values()) == {"Completed"}
+
+
 def test_a_parent_and_a_block_that_disagree_are_refused(engine: Engine) -> None:
     engine.plant("parent(child), bare, other")
     before = engine.snapshot()
