@@ -14,6 +14,8 @@ from stepwell.store.ear import EVERYTHING, DeafEar
 
 _LOGGER: Final = logging.getLogger("stepwell.loop")
 
+# A worker in the same process is to hear of new work first: two who ask at once keep each other waiting.
+AFTER_WORKERS_SECONDS: Final = 0.002
 # After trouble: doubled each time, with jitter, up to the second figure.
 OUTAGE_SECONDS: Final = (0.5, 30.0)
 
@@ -25,6 +27,7 @@ def run_loop(
     pause: float = 0.0
     trouble = OUTAGE_SECONDS[0]
     with closing(database.listen() if listens else DeafEar()) as ear:
+        ear.alert_seconds = AFTER_WORKERS_SECONDS
         news: Collection[News] = EVERYTHING
         while not stop.is_set():
             try:

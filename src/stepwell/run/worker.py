@@ -37,6 +37,8 @@ BATCH: Final = 256
 POLL_SECONDS: Final = 1.0  # the floor under every wake-up
 # News may be older than the commit that it is about (see `QUIET_SECONDS`): look again soon after it.
 ECHO_SECONDS: Final = (0.006, 0.03)
+# After this long without news, any is taken for news of work.
+SILENCE_SECONDS: Final = 0.02
 # Short steps are claimed ahead of free slots: as many as are done in the first time. What has waited here for the
 # second (those before it took longer than expected) is handed back, for another worker may have a free slot.
 AHEAD_SECONDS: Final = 0.02
@@ -101,6 +103,7 @@ class Worker:
         self._stops_at: float | None = None
         self._looks: list[float] = [0.0]  # moments at which to look for work, whatever is heard
         self._is_told = False  # that there is work: then it need not look first
+        self._last_news = 0.0
         self._next_roll_call = 0.0
         self._is_unsure = False  # whether its row may have become stale: then it says first that it is alive
         self._last_round = time.monotonic()
@@ -123,7 +126,9 @@ class Worker:
             while self._stops_at is None or self._runs or self._waiting or self._endings:
                 news = ear.wait([self._bell, *self._executor.files()], self._pause())
                 self._bell.silence()
-                self._is_told = ear.is_precise and News.WORK in news
+                self._is_told = News.WORK in news and (ear.is_precise or self._was_silent())
+                if news:
+                    self._last_news = time.monotonic()
                 self._round(news)
                 if self._stops_at is not None and time.monotonic() >= self._stops_at:
                     self._hand_all_back()
@@ -133,6 +138,9 @@ class Worker:
             ear.close()
             self._heart.stop()
             self._sign_off()
+
+    def _was_silent(self) -> bool:
+        return time.monotonic() - self._last_news > SILENCE_SECONDS
 
     def _pause(self) -> float:
         now = time.monotonic()

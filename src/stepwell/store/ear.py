@@ -30,7 +30,6 @@ ASKING_SECONDS: Final = 0.002
 WATCHED_SECONDS: Final = 0.5
 # From the write of the log to the end of the commit there is a sync: a millisecond, on a slow disk some more.
 ALERT_SECONDS: Final = 0.05
-ALERT_PAUSE: Final = 0.0002
 
 
 class Ear(ABC):
@@ -38,6 +37,7 @@ class Ear(ABC):
 
     asking_seconds: float | None = None  # how often to ask; None: `fileno` wakes whoever waits
     is_precise = False  # whether it hears what was told, and not only that something was
+    alert_seconds = 0.0002  # how often to ask while a commit is near
 
     @abstractmethod
     def fileno(self) -> int:
@@ -109,7 +109,7 @@ class SqliteEar(Ear):
                 news, ready = self.heard(), bool(poll.poll(0))
                 if news or ready or now >= deadline:
                     return news
-                time.sleep(ALERT_PAUSE)
+                time.sleep(self.alert_seconds)
                 continue
             news = super().wait(files, deadline - now)
             if news or time.monotonic() >= self._alert_until:

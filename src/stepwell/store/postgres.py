@@ -34,8 +34,8 @@ CLOCK_READING_SECONDS: Final = 30.0
 # Notifications make commits wait for each other (measured: 8 writers 11.3 k to 4.2 k transactions/s), so one process
 # sends no more than one of a kind in this time. Whoever was woken looks again after it: see `run.worker`.
 QUIET_SECONDS: Final = 0.005
-# A statement is prepared when it is used this often on a connection: planning a tick takes longer than running it.
-PREPARE_AFTER: Final = 3
+# A statement is prepared when it is used again on a connection: planning a claim takes longer than running it.
+PREPARE_AFTER: Final = 1
 RECONNECT_SECONDS: Final = 5.0
 RESTED_SECONDS: Final = 1.0
 _MIGRATION_LOCK: Final = 0x57E9_3E11  # any number will do, as long as it is ours
@@ -53,20 +53,24 @@ _OUTAGES: Final = (
 )
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except _CONFLICTS as error:
-        raise Conflict(str(error)) from error
-    except _OUTAGES as error:
-        raise DatabaseUnavailable(
-            f"PostgreSQL cannot be used ({error}); a transaction that was being committed may or may not have been"
-        ) from error
-    except psycopg.DatabaseError as error:
-        if error.sqlstate == ILLEGAL_TRANSITION:
+class _Translation:
+    """Turns what PostgreSQL says into our own errors. Not a generator: it stands around every statement."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, _CONFLICTS):
+            raise Conflict(str(error)) from error
+        if isinstance(error, _OUTAGES):
+            raise DatabaseUnavailable(
+                f"PostgreSQL cannot be used ({error}); a transaction that was being committed may or may not have been"
+            ) from error
+        if isinstance(error, psycopg.DatabaseError) and error.sqlstate == ILLEGAL_TRANSITION:
             raise IllegalTransition(f"{error.diag.message_primary}; nothing changed") from error
-        raise
+
+
+_translated: Final = _Translation()
 
 
 class PostgresTransaction(Transaction):
@@ -93,19 +97,22 @@ class PostgresTransaction(Transaction):
         return self._connection.cursor(row_factory=dict_row)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
-        with _translated(), self._cursor() as cursor:
+        with _translated, self._cursor() as cursor:
             found = cursor.execute(sql.encode(), parameters).fetchall()
             self.has_begun = True
             return found
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
-        with _translated(), self._cursor() as cursor:
+        with _translated, self._cursor() as cursor:
             changed = cursor.execute(sql.encode(), parameters).rowcount
             self.has_begun = True
             return changed
 
-    def array(self, values: Sequence[Any]) -> list[Any]:
-        return list(values)
+    def array(self, values: Sequence[Any]) -> str:
+        # As a literal: the driver would look at each value by itself (measured: 1 µs each, for what takes a tenth).
+        if values and isinstance(values[0], str):
+            values = ['"' + value.replace("\\", r"\\").replace('"', r"\"") + '"' for value in values]
+        return f"{{{','.join(map(str, values))}}}"
 
     def moment(self, when: datetime) -> str:
         # As text, once: COPY would turn the same moment into text again for every row (measured: 3.5 µs each).
@@ -118,7 +125,7 @@ class PostgresTransaction(Transaction):
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         names = ", ".join(f'"{column}"' for column in columns)
         statement = f"COPY {table} ({names}) FROM STDIN".encode()
-        with _translated(), self._cursor() as cursor, cursor.copy(statement) as copy:
+        with _translated, self._cursor() as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
 
@@ -274,7 +281,7 @@ class PostgresDatabase(Database):
     def _transaction(self, write: bool, single: bool = False) -> Iterator[PostgresTransaction]:
         if os.getpid() != self._pid:
             raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
-        with _translated(), self._preparing(), self._pool.connection() as connection:
+        with _translated, self._preparing(), self._pool.connection() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
             tx = PostgresTransaction(connection, self.sql, self._is_news)
@@ -327,7 +334,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
-        with _translated(), self._pool.connection() as connection:
+        with _translated, self._pool.connection() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             yield PostgresMigrationSession(PostgresTransaction(connection, self.sql), connection)
 
