@@ -30,6 +30,15 @@ def test_different_keys_and_no_keys_give_different_steps(engine: Engine) -> None
     assert len(refs) == 6
 
 
+def test_a_key_may_hold_what_lists_and_quotes_are_made_of(engine: Engine) -> None:
+    keys = ['"', '""', "\\", '\\"', "a,b", "a, b", "{a}", "{", "}", "NULL", "null", "'", "[1]", "%s", ":key", "é😀"]
+    drafts = [NewStep(action="pay", key=key, arguments={"key": key}) for key in keys]
+    refs = engine.app.enqueue_many(drafts)
+    assert len(set(refs)) == len(keys)
+    assert engine.app.enqueue_many(drafts) == refs
+    assert [engine.app.step(ref).idempotency_key for ref in refs] == keys
+
+
 @pytest.mark.parametrize(
     ("action", "arguments"),
     [("pay", {"order": 2}), ("pay", {}), ("pay", {"order": "1"}), ("refund", {"order": 1})],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing, suppress
 
 import pytest
 
 from stepwell import NewStep, Stepwell, StepwellError
+from stepwell.run.claim import Claimer
 from stepwell.store import News, Transaction
-from stepwell.testing import ManualClock
+from stepwell.testing import ManualClock, behave
 
 WAIT_SECONDS = 30.0
 
@@ -45,3 +47,26 @@ def test_news_is_told_again_at_once_only_if_the_first_time_failed(postgres_url: 
         with suppress(StepwellError):
             app.database.transact(tell)
         assert app.database.transact(lambda tx: tx.to_be_told(News.WORK)) == (["work"] if fails else [])
+
+
+def test_after_a_silence_news_is_taken_for_work(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looked first, as it does in busier times, would find nothing here."""
+    monkeypatch.setattr(Claimer, "is_there_work", lambda claimer: False)
+    monkeypatch.setattr("stepwell.run.worker.SILENCE_SECONDS", 0.0)
+    job = behave(app)
+    worker = app.worker(slots=1)
+    listens, pause = threading.Event(), worker._pause
+
+    def pause_and_say_so() -> float:
+        listens.set()
+        return pause()
+
+    monkeypatch.setattr(worker, "_pause", pause_and_say_so)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        assert listens.wait(WAIT_SECONDS)
+        job.enqueue().result(timeout=WAIT_SECONDS)
+    finally:
+        worker.stop()
+        thread.join()
