@@ -147,11 +147,45 @@ def test_both_ways_in_one_call_and_in_any_order(engine: Engine) -> None:
 def test_a_child_with_the_uuid_of_its_own_block_is_refused(engine: Engine) -> None:
     """A block that is named after a step is that step's own."""
     block = str(uuid4())
-    engine.add("parent", child_block=block)
+    parent = NewStep(action="behave", child_block=block)
+    for child in (
+        NewStep(action="behave", block=block, uuid=block),
+        NewStep(action="behave", parent=parent, uuid=block),
+    ):
+        with pytest.raises(InvalidStep, match="has the uuid of its parent's child block"):
+            engine.app.enqueue_many([parent, child])
+    assert engine.app.steps() == []
+
+
+def test_a_step_whose_uuid_is_the_name_of_a_block_of_others_is_refused(engine: Engine) -> None:
+    root, below = str(uuid4()), str(uuid4())
+    engine.add("member", block=root)
+    engine.add("parent", child_block=below)
     before = engine.snapshot()
-    with pytest.raises(InvalidStep, match="has the uuid of its parent's child block"):
-        engine.add("child", block=block, uuid=block)
+    for late in (
+        NewStep(action="behave", uuid=root),
+        NewStep(action="behave", uuid=root, block=root, index=2),
+        NewStep(action="behave", uuid=below),
+        NewStep(action="behave", uuid=below, block=below),
+    ):
+        with pytest.raises(InvalidStep, match="is the name of a block"):
+            engine.app.enqueue_many([late])
+    with pytest.raises(InvalidStep, match="its own uuid for a child_block"):
+        engine.add("late", uuid=(own := str(uuid4())), child_block=own, index=2)
     assert engine.snapshot() == before
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_step_and_one_that_joins_its_block_may_be_created_in_one_call(engine: Engine, named: bool) -> None:
+    name = str(uuid4())
+    first = NewStep(action="behave", label="first", uuid=name, block=name if named else None)
+    second = NewStep(action="behave", label="second", block=name, index=2)
+    for ref in engine.app.enqueue_many([second, first]):
+        engine.refs[str(engine.app.step(ref).label)] = ref
+    assert engine["first"].workflow_id == engine["second"].workflow_id
+    engine.settle()
+    assert engine.history("first")[-1].id < engine.history("second")[2].id
+    assert engine.app.sweep() == []
 
 
 def test_steps_that_join_the_block_of_a_lone_one_wait_for_it_and_are_listed_with_it(engine: Engine) -> None:

@@ -300,3 +300,74 @@ def test_a_checkpoint_waits_for_writers_as_long_as_they_for_each_other(app: Step
     before = said[: said.index("PRAGMA wal_checkpoint(RESTART)")]
     waits = [statement for statement in before if statement.startswith("PRAGMA busy_timeout")]
     assert waits[-1] == f"PRAGMA busy_timeout = {sqlite.BUSY_SECONDS * 1000:.0f}"
+
+
+def test_a_file_behind_a_link_is_checkpointed_too_wherever_the_program_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link.db").symlink_to(tmp_path / "elsewhere" / "real.db")
+    monkeypatch.chdir(tmp_path)
+    with Stepwell("sqlite:///link.db") as app:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        for _ in range(5):
+            app.enqueue_many(NewStep(action="nobody") for _ in range(2_000))
+        assert len(app.steps(limit=1)) == 1
+        app.enqueue("nobody")
+    assert not (tmp_path / "elsewhere" / "link.db").exists()
+    assert (tmp_path / "elsewhere" / "real.db").stat().st_size > KEPT_BYTES
+
+
+def test_a_transaction_that_writes_nothing_makes_no_checkpoint(app: Stepwell) -> None:
+    app.enqueue_many([NewStep(action="nobody", arguments={"text": 20_000 * "x"}) for _ in range(300)])
+    checkpoints: list[str] = []
+    connection_of(app).set_trace_callback(lambda sql: checkpoints.append(sql) if "wal_checkpoint" in sql else None)
+    for _ in range(5):
+        app.database.transact(lambda tx: None)
+    assert checkpoints == []
+
+
+def test_a_shared_file_with_a_rollback_journal_is_opened_when_who_reads_it_has_done(url: str, file: Path) -> None:
+    reading = """
+import sqlite3, sys
+connection = sqlite3.connect(FILE, isolation_level=None)
+connection.execute("BEGIN")
+connection.execute("SELECT * FROM theirs").fetchall()
+say("reads")
+wait_for_a_line()
+import time
+time.sleep(0.5)  # until the other one waits for it
+connection.execute("COMMIT")
+say("done")
+wait_for_a_line()
+"""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE theirs (id integer)")
+        connection.commit()
+    with process(reading.replace("FILE", repr(str(file))), url) as (child,):
+        hears(child, "reads")
+        tells(child)
+        with Stepwell(url) as app:
+            app.enqueue("nobody")
+        hears(child, "done")
+
+
+@pytest.mark.parametrize("factory", [bytes, bytearray, lambda text: text.decode().upper()])
+def test_a_caller_who_reads_texts_in_another_way_writes_the_same_steps(app: Stepwell, file: Path, factory: Any) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.text_factory = factory
+        ref = app.enqueue("nobody", delay=60, connection=connection)
+        connection.commit()
+        assert connection.text_factory is factory
+    groups = {step.group for step in [app.step(ref), *(app.step(app.enqueue("nobody")) for _ in range(9))]}
+    assert groups == {group for (group,) in rows(file, 'SELECT "group" FROM steps_dispatcher')}
+
+
+def test_texts_and_numbers_may_be_of_a_kind_of_their_own(app: Stepwell) -> None:
+    class Text(str): ...
+
+    class Number(int): ...
+
+    first = app.enqueue("nobody", key=Text("one"))
+    assert app.enqueue("nobody", key=Text("one")) == first
+    assert app.step(app.enqueue("nobody", parent=Number(first.id))).parent_step_id == first.id

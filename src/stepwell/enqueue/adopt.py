@@ -9,7 +9,7 @@ from typing import Final
 from stepwell import codec
 from stepwell.enqueue.create import Creator, enrol, write_neighbours
 from stepwell.enqueue.draft import NewStep
-from stepwell.enqueue.place import Placement, place
+from stepwell.enqueue.place import Placement, place, refuse_names_of_blocks
 from stepwell.model.errors import InvalidStep
 from stepwell.store import Row, Transaction
 
@@ -35,13 +35,13 @@ def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
 
 
 def _adopt_with_parents(tx: Transaction, row: Row, names: _Names, done: set[int], now: datetime) -> None:
-    path = [row]  # a row, the parent that has to be adopted before it, that one's parent, …
+    path = [row]  # a row, the parent (or the root of its block) that has to be adopted before it, that one's parent, …
     while path:
         row = path[-1]
         if row["id"] in done:
             path.pop()
             continue
-        parent_id = tx.value("new_parent", parent=row["parent_step_id"], block=row["block_uuid"])
+        parent_id = tx.value("new_parent", parent=row["parent_step_id"], block=row["block_uuid"], uuid=row["uuid"])
         if parent_id is None:
             _adopt(tx, row, names, now)
         elif parent_id in [step["id"] for step in path]:
@@ -59,6 +59,7 @@ def _adopt(tx: Transaction, row: Row, names: _Names, now: datetime) -> None:
     try:
         _check_arguments(row)
         placement = _placement(row)
+        refuse_names_of_blocks(tx, [placement.uuid])
         around = place(tx, [placement], names.queues, names.rotation)
     except InvalidStep as error:
         _refuse(tx, row, str(error), names, now)

@@ -9,9 +9,18 @@ from typing import Any, Final
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep, check, due, encode_arguments
-from stepwell.enqueue.place import Neighbours, Placement, id_of, names_others, normal_uuid, place, queue_of
+from stepwell.enqueue.place import (
+    Neighbours,
+    Placement,
+    id_of,
+    names_others,
+    normal_uuid,
+    place,
+    queue_of,
+    refuse_names_of_blocks,
+)  # fmt: skip
 from stepwell.ids import uuid7, uuid7s
-from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict
+from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict, StepwellError
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
@@ -78,7 +87,7 @@ class Creator:
                 raise DatabaseUnavailable(
                     f"another transaction is in the way of yours ({conflict}): roll yours back and try it again"
                 ) from conflict
-        if self._is_single(drafts):
+        if _is_lone(drafts):
             uuid = uuid7()  # here, so that it is the same step if it has to be said twice
             return self._database.transact(
                 lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)], single=True
@@ -92,7 +101,7 @@ class Creator:
     def _write(
         self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
     ) -> list[StepRef]:
-        if self._is_single(drafts):
+        if _is_lone(drafts):
             return [self._write_alone(tx, drafts[0], arguments[0], now, uuid7())]
         known = _with_known_keys(tx, drafts, arguments)
         placements = [
@@ -109,10 +118,6 @@ class Creator:
             _enrol_created(tx, placements, now)
         created = {id(placement.draft): StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(id(draft)) or created[id(draft)] for draft in drafts]
-
-    def _is_single(self, drafts: Sequence[NewStep]) -> bool:
-        """Whether one statement does it all."""
-        return len(drafts) == 1 and _stands_alone(drafts[0]) and self._database.knows("create_alone")
 
     def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str) -> StepRef:
         """The commonest call of all, in the fewest round trips."""
@@ -144,6 +149,11 @@ class Creator:
     def _learn_names(self, tx: Transaction, drafts: Iterable[NewStep]) -> None:
         if not self._rotation:
             self._rotation = [row["group"] for row in tx.rows("rotation")]
+            if not self._rotation:
+                raise StepwellError(
+                    "no group has a place in the rotation (a column of `steps_dispatcher`): "
+                    "new steps would belong nowhere; nothing was written"
+                )
         if any(draft.queue is not None and draft.queue not in self._queues for draft in drafts):
             self._queues = {row["name"] for row in tx.rows("queue_names")}
 
@@ -152,7 +162,11 @@ class Creator:
         return {row["name"] for row in tx.rows("queue_names")}, [row["group"] for row in tx.rows("rotation")]
 
 
-def _stands_alone(draft: NewStep) -> bool:
+def _is_lone(drafts: Sequence[NewStep]) -> bool:
+    """Whether it is one step that has to do with no other, which `create_alone` writes."""
+    if len(drafts) != 1:
+        return False
+    (draft,) = drafts
     return (
         not names_others(draft)
         and draft.key is None
@@ -179,6 +193,7 @@ def _refuse_taken_uuids(tx: Transaction, placements: Sequence[Placement]) -> Non
     taken = [row["uuid"] for row in tx.rows("lock_steps", ids=tx.array([]), uuids=tx.array(chosen))]
     if taken or len(set(chosen)) < len(chosen):
         raise InvalidStep(f"a step with the uuid {(taken or chosen)[0]} exists already; nothing was written")
+    refuse_names_of_blocks(tx, chosen)
 
 
 def _with_known_keys(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> dict[int, StepRef]:

@@ -100,7 +100,7 @@ def place(
     existing = _find_existing(tx, naming, new, known)
     for placement in naming:
         _tie(placement, existing, new, known, around)
-    _find_blocks(tx, naming, around)
+    _find_blocks(tx, naming, new, around)
     around.parents_first = _parents_first(placements) if naming else list(placements)
     _Homes(placements, naming).settle(tx, rotation)
     for placement in around.parents_first:
@@ -203,9 +203,13 @@ def _tie(
     placement.dependencies = tuple(dependencies.values())
     if draft.child_block is not None:
         placement.child_block = normal_uuid(draft.child_block, "child_block")
+        if placement.child_block == placement.uuid:
+            raise InvalidStep(f"{placement.name!r} has its own uuid for a child_block; give it another")
 
 
-def _find_blocks(tx: Transaction, placements: Sequence[Placement], around: Neighbours) -> None:
+def _find_blocks(
+    tx: Transaction, placements: Sequence[Placement], new: Mapping[int | str, Placement], around: Neighbours
+) -> None:
     """Give everyone a block: a child its parent's, and whoever names a block that one (with its parent)."""
     announced = {p.child_block: p for p in placements if p.child_block}
     if len(announced) != sum(1 for p in placements if p.child_block):
@@ -228,6 +232,9 @@ def _find_blocks(tx: Transaction, placements: Sequence[Placement], around: Neigh
         elif named is not None:
             placement.block = named
             placement.followed = True
+            if (namesake := new.get(named)) is not None and namesake.parent is None:  # the block is its own
+                elders.setdefault(named, namesake)
+                around.joined_root_blocks.add(named)
             elder = elders.setdefault(named, placement)
             placement.elder = None if elder is placement else elder
 
@@ -248,7 +255,9 @@ def _parent_of(
             _refuse_unplaced(parent)
             seen[block] = parent
         elif (member_id := tx.value("member_of_block", block=block)) is not None:
-            (elders[block],) = tx.rows("lock_steps", ids=tx.array([member_id]), uuids=tx.array([]))
+            (elder,) = tx.rows("lock_steps", ids=tx.array([member_id]), uuids=tx.array([]))
+            _refuse_unplaced(elder)
+            elders[block] = elder
             around.joined_root_blocks.add(block)
             around.joined_blocks.add(block)
     return seen[block]
@@ -289,6 +298,12 @@ def _child_block_of(parent: Placement | Row, named: str | None, placement: Place
     if placement.uuid == block:
         raise InvalidStep(f"{placement.name!r} has the uuid of its parent's child block, {block}; give it another")
     return block
+
+
+def refuse_names_of_blocks(tx: Transaction, uuids: Sequence[str]) -> None:
+    """A step stands alone in a block of its own name, at first: there must not be others in it already."""
+    for row in tx.rows("blocks_of_these_names", uuids=tx.array(uuids)):
+        raise InvalidStep(f"the uuid {row['name']} is the name of a block that others have; give the step another")
 
 
 def _parents_first(placements: Sequence[Placement]) -> list[Placement]:

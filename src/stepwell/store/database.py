@@ -103,10 +103,6 @@ class Database(ABC):
         self.clock = clock
         self.sql = statements(self.dialect)
 
-    def knows(self, statement: str) -> bool:
-        """Whether this dialect has a statement of that name: some are worth their while on one database only."""
-        return statement in self.sql
-
     def now(self) -> datetime:
         """The time that decides: that of the injected clock, or of the database's own machine."""
         return self.clock.now()
@@ -114,7 +110,8 @@ class Database(ABC):
     def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
         """Run `work` in one transaction of its own, again if it met a conflict.
 
-        `single`: it writes with one statement, which may be said twice; so that can be the transaction, in fewer words.
+        `single`: it writes with one statement of ours, which may be said twice where an answer can be lost; so that can
+        be the transaction, in fewer words.
         """
         started = time.monotonic()
         for attempt in range(CONFLICT_TRIES):

@@ -36,6 +36,7 @@ CLOCK_READING_SECONDS: Final = 30.0
 QUIET_SECONDS: Final = 0.005
 # A statement is prepared when it is used again on a connection: planning a claim takes longer than running it.
 PREPARE_AFTER: Final = 1
+PREPARED_MAX: Final = 300  # more than there are statements
 RECONNECT_SECONDS: Final = 5.0
 RESTED_SECONDS: Final = 1.0
 _MIGRATION_LOCK: Final = 0x57E9_3E11  # any number will do, as long as it is ours
@@ -263,6 +264,7 @@ class PostgresDatabase(Database):
         )
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        connection.prepared_max = PREPARED_MAX
         _read_as_text(connection)
         self._look_for_a_pooler(connection)
 

@@ -7,6 +7,7 @@ another writes. `RESTART` keeps writers out while it works, so it is the only ki
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
@@ -36,12 +37,13 @@ TURN_SECONDS: Final = (0.0003, 0.005)
 # A checkpoint well before the 1,000 pages at which SQLite would make one by itself.
 CHECKPOINT_PAGES: Final = 500
 # What stays of the log after a checkpoint, to be written over: then a commit need not make the file longer, which costs
-# it as much again. Where to find how long the log is: the header of the file, then a header and a page for each page.
+# it as much again.
 KEPT_BYTES: Final = 1_000 * 4096
-_LOG_HEADER: Final = struct.Struct(">8xII8s8x")  # size of a page, number of the checkpoint, salt
+# The log is a header, then a header and a page for each page.
+_LOG_HEADER: Final = struct.Struct(">8xI4x8s8x")  # size of a page, salt
 _PAGE_HEADER: Final = struct.Struct(">8x8s8x")  # salt
-# After one that waited in vain for somebody who reads for long: the log may grow meanwhile.
-CHECKPOINT_PAUSE_SECONDS: Final = 60.0
+# After a checkpoint that waited in vain for somebody who reads, there is none for so many times as long.
+CHECKPOINT_PATIENCE: Final = 6.0
 # A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
 # and 9 µs in statements of 100 rows. With at most 40 columns this stays far below SQLite's 32,766 parameters.
 ROWS_PER_INSERT: Final = 100
@@ -89,8 +91,16 @@ def _rows(cursor: sqlite3.Cursor) -> list[Row]:
 
 @cache
 def one_by_one(sql: str) -> list[str]:
-    """The statements under a name: those after the first do what a trigger for whole statements would do."""
+    """The statements under a name: one after the other they do what one would do on PostgreSQL."""
     return sql.rstrip().removesuffix(";").split(";\n")
+
+
+_UNUSABLE: Final = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+)
 
 
 class _Translation:
@@ -106,18 +116,12 @@ class _Translation:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise Conflict(str(error)) from error
-            if code in _OUT_OF_ORDER:
+            if code in _UNUSABLE:
                 raise DatabaseUnavailable(
                     f"SQLite says «{error}»; nothing was written, and the file is intact"
                 ) from error
 
 
-_OUT_OF_ORDER: Final = (
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_CANTOPEN,
-)
 _translated: Final = _Translation()
 
 
@@ -131,9 +135,9 @@ class SqliteTransaction(Transaction):
         parameters = _adapt(parameters)
         with _translated:
             if first:
-                parameters["batch"] = random.getrandbits(BATCH_BITS)
-                for text in first:
-                    self._connection.execute(text, parameters)
+                parameters["batch"] = random.getrandbits(BATCH_BITS)  # for those who ask for it
+            for text in first:
+                self._connection.execute(text, parameters)
             return self._fetch(last, parameters)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
@@ -141,9 +145,7 @@ class SqliteTransaction(Transaction):
             return self._fetch(sql, _adapt(parameters))
 
     def _fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
-        cursor = self._connection.cursor()
-        cursor.row_factory = None  # it may be the caller's connection, with rows of another kind
-        return _rows(cursor.execute(sql, parameters))
+        return _rows(self._connection.execute(sql, parameters))
 
     def _change(self, sql: str, parameters: dict[str, Any]) -> int:
         with _translated:
@@ -158,7 +160,7 @@ class SqliteTransaction(Transaction):
         pass  # those who listen see by themselves that there was a commit
 
     def array(self, values: Sequence[Any]) -> str:
-        return msgspec.json.encode(values).decode()
+        return json.dumps(values)
 
     def moment(self, when: datetime) -> str:
         return to_text(when)
@@ -176,6 +178,20 @@ class SqliteTransaction(Transaction):
             while batch := list(islice(rows, ROWS_PER_INSERT)):
                 statement = f"INSERT INTO {table} ({names}) VALUES {', '.join([marks] * len(batch))}"
                 self._connection.execute(statement, list(chain.from_iterable(batch)))
+
+
+class _CallersTransaction(SqliteTransaction):
+    """On a connection that may read rows and texts in a way of its own."""
+
+    def _fetch(self, sql: str, parameters: dict[str, Any]) -> list[Row]:
+        cursor = self._connection.cursor()
+        cursor.row_factory = None
+        factory = self._connection.text_factory
+        self._connection.text_factory = str
+        try:
+            return _rows(cursor.execute(sql, parameters))
+        finally:
+            self._connection.text_factory = factory
 
 
 class SqliteMigrationSession(MigrationSession):
@@ -207,14 +223,18 @@ class SqliteDatabase(Database):
             raise SchemaError(
                 f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer"
             )
-        self._path = path_of(url)
+        path = path_of(url)
+        # As SQLite itself names the files beside it; and wherever the program goes from here.
+        self._path = None if path is None else path.resolve()
         self.is_shared = self._path is not None
         self._lock = threading.RLock()
         self._connection = self._connect()
-        self._connection.execute("PRAGMA busy_timeout = 0")  # it waits for its turn by itself
+        if _journal_mode(self._connection) == "wal":
+            self._take_turns()
         self._reading_lock = threading.RLock()
         self._reader: sqlite3.Connection | None = None
         self._next_checkpoint = 0.0
+        self._changes = 0
         self._pid = os.getpid()
         self._commits = 0
 
@@ -249,12 +269,24 @@ class SqliteDatabase(Database):
 
     def _switch_to_wal(self, connection: sqlite3.Connection) -> None:
         # SQLite answers BUSY at once, without its busy timeout, while another process makes the same switch.
-        for _ in range(200):
-            with suppress(sqlite3.OperationalError):
-                connection.execute("PRAGMA journal_mode = WAL")
-                return
-            time.sleep(0.01)
-        connection.execute("PRAGMA journal_mode = WAL")
+        deadline = time.monotonic() + BUSY_SECONDS
+        while _journal_mode(connection) != "wal":
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                if mode != "wal":
+                    raise DatabaseUnavailable(
+                        f"{self._path} cannot have a write-ahead log (SQLite stays with «{mode}»): "
+                        "put it on a local disk; nothing was written"
+                    )
+
+    def _take_turns(self) -> None:
+        """From now on it waits by itself: with a write-ahead log, only who begins to write finds others in the way."""
+        self._connection.execute("PRAGMA busy_timeout = 0")
 
     @contextmanager
     def _transaction(self, write: bool, single: bool = False) -> Iterator[SqliteTransaction]:
@@ -307,7 +339,11 @@ class SqliteDatabase(Database):
         if self._path is None:
             return
         with suppress(OSError, sqlite3.OperationalError):
-            if not _is_log_long(f"{self._path}-wal") or time.monotonic() < self._next_checkpoint:
+            if self._connection.total_changes == self._changes:  # nothing was written, nor is the salt a new one yet
+                return
+            self._changes = self._connection.total_changes
+            started = time.monotonic()
+            if started < self._next_checkpoint or not _is_log_long(f"{self._path}-wal"):
                 return
             # With the whole busy timeout: without the writers' lock, SQLite would make a PASSIVE one beside them.
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
@@ -316,7 +352,8 @@ class SqliteDatabase(Database):
             finally:
                 self._connection.execute("PRAGMA busy_timeout = 0")
             if is_busy:
-                self._next_checkpoint = time.monotonic() + CHECKPOINT_PAUSE_SECONDS
+                now = time.monotonic()
+                self._next_checkpoint = now + CHECKPOINT_PATIENCE * (now - started)
 
     def listen(self) -> Ear:
         return CountingEar(lambda: self._commits) if self._path is None else SqliteEar(self._path)
@@ -331,7 +368,7 @@ class SqliteDatabase(Database):
                 )
             with _translated:
                 connection.execute("BEGIN IMMEDIATE")
-        return SqliteTransaction(connection, self.sql)
+        return _CallersTransaction(connection, self.sql)
 
     @contextmanager
     def migrating(self) -> Iterator[SqliteMigrationSession]:
@@ -342,8 +379,9 @@ class SqliteDatabase(Database):
             raise DatabaseUnavailable(
                 f"another program kept the database busy ({conflict}); nothing was written: try again"
             ) from conflict
-        if self._path is not None and self._connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+        if self._path is not None:
             self._switch_to_wal(self._connection)
+            self._take_turns()
 
     def close(self) -> None:
         with self._reading_lock:
@@ -354,18 +392,23 @@ class SqliteDatabase(Database):
 
 
 def _is_log_long(path: str) -> bool:
-    """Whether so many pages were written since the last checkpoint: the salt is a new one after each."""
+    """Whether so many pages were written since the last checkpoint: the first of them gave the log a new salt."""
     log = os.open(path, os.O_RDONLY)  # SQLite keeps no locks on this file, so closing it here lets go of none
     try:
         header = os.pread(log, _LOG_HEADER.size, 0)
         if len(header) < _LOG_HEADER.size:
             return False
-        page_size, _, salt = _LOG_HEADER.unpack(header)
+        page_size, salt = _LOG_HEADER.unpack(header)
         at_mark = _LOG_HEADER.size + CHECKPOINT_PAGES * (_PAGE_HEADER.size + page_size)
         page = os.pread(log, _PAGE_HEADER.size, at_mark)
         return len(page) == _PAGE_HEADER.size and _PAGE_HEADER.unpack(page) == (salt,)
     finally:
         os.close(log)
+
+
+def _journal_mode(connection: sqlite3.Connection) -> str:
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    return str(mode)
 
 
 def _holds_only_others(connection: sqlite3.Connection) -> bool:

@@ -73,7 +73,8 @@ CREATE TABLE steps (
     concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out who stands alone
+    CHECK ("group" IS NOT NULL OR NOT placed),
+    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out whom a block is named after
 ) WITH (
     -- No index on any column that changes: every transition is then a heap-only update (measured: a third of
     -- the cost). The free space is what heap-only updates need on their page.

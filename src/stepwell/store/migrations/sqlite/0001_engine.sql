@@ -77,7 +77,8 @@ CREATE TABLE steps (
     concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
     updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
-    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out who stands alone
+    CHECK ("group" IS NOT NULL OR NOT placed),
+    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out whom a block is named after
 );
 
 CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
@@ -189,8 +190,8 @@ CREATE TABLE steps_legal_transitions (
     PRIMARY KEY (from_state, to_state)
 );
 
--- A sequence without a table: the page that holds it is written with every new step anyway.
-INSERT INTO sqlite_sequence (name, seq) VALUES ('steps_round_robin', 0);
+CREATE TABLE steps_round_robin (next integer NOT NULL);
+INSERT INTO steps_round_robin VALUES (0);
 
 -- How work is found ------------------------------------------------------------------------------------
 

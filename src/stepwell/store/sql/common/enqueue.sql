@@ -24,7 +24,7 @@ SELECT id FROM steps WHERE child_block_uuid = :block;
 -- name: member_of_block(block)
 -- The step that the block is named after, or any other; in the order of the index: by id alone, PostgreSQL would walk
 -- along all steps.
-SELECT id FROM steps WHERE uuid = :block AND block_uuid = uuid AND placed
+SELECT id FROM steps WHERE uuid = :block AND coalesce(block_uuid, uuid) = uuid AND parent_step_id IS NULL
 UNION ALL
 SELECT id FROM (SELECT id FROM steps WHERE block_uuid = :block AND block_uuid <> uuid AND placed
                 ORDER BY type, "index", id LIMIT 1) AS member;
@@ -77,11 +77,13 @@ UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :pa
     followed = (followed OR :shares_block), changed_from = NULL
 WHERE id = :id AND NOT placed;
 
--- name: new_parent(parent, block)
--- The parent that a row names, if it is new itself.
+-- name: new_parent(parent, block, uuid)
+-- The parent that a row names, if it is new itself, or the new step that its block is named after.
 SELECT id FROM steps WHERE id = :parent AND NOT placed
 UNION ALL
-SELECT id FROM steps WHERE child_block_uuid = :block AND NOT placed;
+SELECT id FROM steps WHERE child_block_uuid = :block AND NOT placed
+UNION ALL
+SELECT id FROM steps WHERE uuid = :block AND uuid <> :uuid AND NOT placed;
 
 -- name: leave_new(id)!
 DELETE FROM steps_agenda WHERE step_id = :id AND stage = 'new';

@@ -18,6 +18,7 @@ SELECT f.id, 'it failed and handlers of its block sleep' FROM steps f
 JOIN steps h ON h.uuid = f.block_uuid AND h.block_uuid = h.uuid OR h.block_uuid = f.block_uuid AND h.block_uuid <> h.uuid
 WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopped')
   AND h.type = 'resolve-exception' AND h.state = 'NotRunnable' AND h.reason = 'dormant'
+  AND coalesce(h.parent_step_id, 0) = coalesce(f.parent_step_id, 0)
   AND (h.parent_step_id IS NULL OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'))
 UNION
 SELECT s.id, 'it waits for something that cannot happen' FROM steps s JOIN step_readiness r ON r.step_id = s.id

@@ -39,6 +39,12 @@ WHERE id = ANY(CAST(:ids AS bigint[])) OR uuid = ANY(CAST(:uuids AS uuid[]))
 ORDER BY id
 FOR NO KEY UPDATE;
 
+-- name: blocks_of_these_names(uuids)
+SELECT block_uuid AS name FROM steps
+WHERE block_uuid = ANY(CAST(:uuids AS uuid[])) AND block_uuid <> uuid AND placed
+UNION
+SELECT child_block_uuid FROM steps WHERE child_block_uuid = ANY(CAST(:uuids AS uuid[]));
+
 -- name: follow_steps(ids)!
 UPDATE steps SET followed = true, changed_from = NULL WHERE id = ANY(CAST(:ids AS bigint[])) AND NOT followed;
 

@@ -2,17 +2,16 @@
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'steps'), 0) + :count AS last;
 
 -- name: next_turns(count)
-UPDATE sqlite_sequence SET seq = seq + :count WHERE name = 'steps_round_robin' RETURNING seq - 1 AS last;
+UPDATE steps_round_robin SET next = next + :count RETURNING next - 1 AS last;
 
 -- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
 -- A step that has to do with no other: its turn, its row (and, by trigger, its history), its place on the agenda.
-UPDATE sqlite_sequence SET seq = seq + 1 WHERE name = 'steps_round_robin';
+UPDATE steps_round_robin SET next = next + 1;
 INSERT INTO steps (uuid, workflow_id, block_uuid, "index", action, arguments, label, relatable_type, relatable_id, queue,
                    "group", priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit,
                    placed, created_at, updated_at)
 VALUES (:uuid, :uuid, :uuid, 1, :action, :arguments, :label, :relatable_type, :relatable_id, :queue,
-        (SELECT json_extract(:rotation, '$[' || ((seq - 1) % json_array_length(:rotation)) || ']')
-         FROM sqlite_sequence WHERE name = 'steps_round_robin'),
+        (SELECT json_extract(:rotation, '$[' || ((next - 1) % json_array_length(:rotation)) || ']') FROM steps_round_robin),
         :priority, :max_retries, :dispatch_after, :timeout, :cooldown, :concurrency_key, :concurrency_limit,
         true, :now, :now);
 INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
@@ -26,6 +25,12 @@ SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, prior
        child_block_uuid, "index"
 FROM steps
 WHERE id IN (SELECT value FROM json_each(:ids)) OR uuid IN (SELECT value FROM json_each(:uuids));
+
+-- name: blocks_of_these_names(uuids)
+SELECT s.block_uuid AS name FROM json_each(:uuids) AS u CROSS JOIN steps s
+WHERE s.block_uuid = u.value AND s.block_uuid <> s.uuid AND s.placed
+UNION
+SELECT s.child_block_uuid FROM json_each(:uuids) AS u CROSS JOIN steps s WHERE s.child_block_uuid = u.value;
 
 -- name: follow_steps(ids)!
 UPDATE steps SET followed = true, changed_from = NULL WHERE id IN (SELECT value FROM json_each(:ids)) AND NOT followed;
