@@ -34,7 +34,7 @@ from stepwell.run.finish import Finisher
 from stepwell.run.heart import Heart, ProcessHeart, ThreadHeart
 from stepwell.run.inline import InlineRunner
 from stepwell.run.locate import name_of
-from stepwell.run.running import RunningStep, running_step
+from stepwell.run.running import RunningStep, running_parent_of
 from stepwell.run.worker import GRACE_SECONDS, Worker
 from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.share.limits import Limits
@@ -133,8 +133,8 @@ class Stepwell:
         Children of the step that runs this code are part of its result: they are written with the end of its compute.
         """
         drafts = list(drafts)
-        running = running_step()
-        if running is not None and running.is_parent_of(drafts):
+        running = running_parent_of(drafts)
+        if running is not None:
             if connection is not None:
                 raise InvalidStep("children of the step that runs are written with its own end: leave out `connection`")
             return running.keep(drafts)
@@ -182,6 +182,11 @@ class Stepwell:
         and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out: oldest
         first (`SortByDateCreated`), or by the weights of the jobs (`DivideTotalValueEqually`).
         """
+        if executor == "process" and not self.database.is_shared:
+            raise StepwellError(
+                "a database in memory belongs to this process alone, so no other can run its steps: "
+                "use executor='thread' or a file"
+            )
         heart: Heart = ThreadHeart()
         if executor == "process":
             made: Executor = ProcessExecutor(

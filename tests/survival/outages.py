@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import select
 import shutil
 import socket
@@ -76,6 +77,9 @@ class OwnServer:
 # What commits: the word itself, and the statement that creates a step in a transaction of its own.
 COMMITS = (b"COMMIT\0", b"WITH turn AS")
 NO_TRANSACTION = b"Z\0\0\0\5I"  # the server is ready for the next one
+# A statement is given a name and its text once; from then on only its name is said.
+PREPARE = re.compile(rb"P.{4}(_pg3_\d+)\0([^\0]*)\0", re.DOTALL)
+EXECUTE = re.compile(rb"B.{4}\0(_pg3_\d+)\0", re.DOTALL)
 
 
 class LossyProxy:
@@ -133,6 +137,7 @@ class LossyProxy:
     def _serve(self, client: socket.socket) -> None:
         server = socket.socket(socket.AF_UNIX)
         said = b""
+        prepared: dict[bytes, bytes] = {}
         with client, server, suppress(OSError):
             server.connect(self._server)
             while True:
@@ -143,8 +148,10 @@ class LossyProxy:
                     if file is server:
                         client.sendall(heard)
                         continue
-                    said += heard
-                    if any(words in heard for words in COMMITS):
+                    prepared |= dict(PREPARE.findall(heard))
+                    spoken = heard + b"".join(prepared.get(name, b"") for name in EXECUTE.findall(heard))
+                    said += spoken
+                    if any(words in spoken for words in COMMITS):
                         fate = self._fate(said)
                         said = b""
                         if fate == "after":

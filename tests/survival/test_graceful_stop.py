@@ -47,7 +47,7 @@ def test_a_second_signal_stops_at_once(well: Well, executor: str) -> None:
     began = well.until_began("hung")
     family = set(worker.family())
     worker.signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):  # two within a second are taken for one that was sent to all
+    with pytest.raises(subprocess.TimeoutExpired):  # two at once are taken for one that was sent to all
         worker.process.wait(SAME_SIGNAL_SECONDS + 0.1)
     worker.signal(signal.SIGINT)
     assert worker.process.wait(WAIT_SECONDS) == 0, worker.said

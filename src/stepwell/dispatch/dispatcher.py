@@ -23,6 +23,7 @@ from stepwell.store import Database, News, Row, Transaction
 IDLE_SECONDS: Final = 1.0
 # A look that found nothing is not repeated before so many times as long as it took: beside busy workers, it takes long.
 PATIENCE: Final = 4.0
+MOST_PATIENCE_SECONDS: Final = 0.05
 SWEEP_SECONDS: Final = 300.0
 # Batches of new rows (plain SQL) that are adopted before the groups get their ticks again: 10,000 rows.
 ADOPTIONS_AT_ONCE: Final = 20
@@ -92,7 +93,7 @@ class Dispatcher:
             return 0.0
         self._next_due = self._when_due()
         now = self._database.clock.monotonic()
-        self._patient_until = now + PATIENCE * (now - elapsed)
+        self._patient_until = now + min(PATIENCE * (now - elapsed), MOST_PATIENCE_SECONDS)
         return max(0.0, min(self._next_look, self._next_due) - now)
 
     def _when_due(self) -> float:

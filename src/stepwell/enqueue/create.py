@@ -123,7 +123,8 @@ class Creator:
         """The commonest call of all, in the fewest round trips."""
         self._learn_names(tx, [draft])
         kind, of = draft.relatable or (None, None)
-        news = [News.WORK] if draft.concurrency_key is None else [News.WORK, News.DECISIONS]
+        moment = due(draft, now)
+        news = [News.WORK] if draft.concurrency_key is None and moment is None else [News.WORK, News.DECISIONS]
         number = tx.value(
             "create_alone",
             uuid=uuid,
@@ -136,7 +137,7 @@ class Creator:
             rotation=tx.array(self._rotation),
             priority=draft.priority,
             max_retries=draft.max_retries,
-            dispatch_after=due(draft, now),
+            dispatch_after=moment,
             timeout=float(draft.timeout),
             cooldown=float(draft.cooldown),
             concurrency_key=draft.concurrency_key,
@@ -264,12 +265,17 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], now: dateti
     if alone:
         tx.change("enrol_on_agenda", **created, now=now)
         tx.tell(News.WORK)
-        if any(placement.draft.concurrency_key is not None for placement in placements):
+        if any(_is_for_a_tick(placement.draft) for placement in placements):
             tx.tell(News.DECISIONS)
     if alone < len(placements):
         tx.tell(News.DECISIONS)
         tx.change("enrol_in_blocks", **created)
         tx.change("enrol_on_marks", **created)
+
+
+def _is_for_a_tick(draft: NewStep) -> bool:
+    """Whether a tick has to let it pass before any worker can see it."""
+    return draft.concurrency_key is not None or draft.delay is not None or draft.dispatch_after is not None
 
 
 def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:

@@ -14,8 +14,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from stepwell.bell import Stop
-from stepwell.events import Events, GroupStalled, StepRescued
+from stepwell.events import Events, GroupStalled, StepFailed, StepRescued
 from stepwell.loop import run_loop
+from stepwell.model.reasons import POISON
 from stepwell.model.states import State
 from stepwell.run.finish import RESCUES
 from stepwell.run.worker_row import ALIVE_SECONDS
@@ -122,6 +123,8 @@ class Reaper:
         (reaped.poisoned if poison else reaped.rescued).append(step_id)
         _LOGGER.warning("step %d (%s): %s; it is %s", step_id, row["action"], error, state)
         self._events.publish(StepRescued(step_id, row["action"], worker, poison))
+        if poison:
+            self._events.publish(StepFailed(step_id, row["action"], POISON, error))
 
     def _recover_untaken(self, reaped: Reaped) -> None:
         now = self._database.now()

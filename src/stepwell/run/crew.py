@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepwell.app import Stepwell
 
 # `timeout`, make and terminals send a signal to the process and to its group: two that mean one.
-SAME_SIGNAL_SECONDS: Final = 1.0
+SAME_SIGNAL_SECONDS: Final = 0.1
 
 
 class Crew:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -53,6 +54,19 @@ def run_here(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(run)
+        return _on_a_loop(run, interruptible)
     with ThreadPoolExecutor(1) as beside:  # the caller's own loop is busy with calling us
-        return beside.submit(asyncio.run, run).result()
+        return beside.submit(_on_a_loop, run, interruptible).result()
+
+
+def _on_a_loop(run: Coroutine[Any, Any, Ending], interruptible: bool) -> Ending:
+    """As `asyncio.run`, but an exit in a task that the job has started is the job's own affair: it may await that."""
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(run)
+        while True:
+            try:
+                return loop.run_until_complete(task)
+            except (SystemExit, KeyboardInterrupt) as error:
+                if task.done() or (interruptible and isinstance(error, KeyboardInterrupt)):
+                    raise

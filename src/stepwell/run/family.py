@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,9 +27,14 @@ class Family:
         self._uuids: set[object] = set()
         self._blocks: set[object] = set() if child_block is None else {child_block}
         self._last_index = 0
+        self._lock = threading.RLock()  # the job may have threads of its own
 
     def add_block(self, places: Sequence[NewStep | Sequence[NewStep]]) -> list[StepRef]:
         """Children, one place after the other; those of a list side by side."""
+        with self._lock:
+            return self.add(*self._in_order(places))
+
+    def _in_order(self, places: Sequence[NewStep | Sequence[NewStep]]) -> tuple[list[NewStep], list[NewStep]]:
         given: list[NewStep] = []
         children: list[NewStep] = []
         for place in places:
@@ -44,7 +50,7 @@ class Family:
                 if draft.type == "default":
                     self._last_index = max(self._last_index, index or 1)
             given += together
-        return self.add(children, given)
+        return children, given
 
     def add(self, drafts: Sequence[NewStep], given: Sequence[NewStep] | None = None) -> list[StepRef]:
         """Hold them; `given` are the same drafts as the job knows them, if they are others."""
@@ -53,12 +59,13 @@ class Family:
             raise InvalidStep("the same NewStep stands in the call twice")
         uuids = [uuid7() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
         new = {id(draft): (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
-        self._held += [
-            self._by_uuids(replace(draft, uuid=uuid), new) for draft, uuid in zip(drafts, uuids, strict=True)
-        ]
-        self._drafts |= new
-        self._uuids.update(uuids)
-        self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
+        with self._lock:
+            self._held += [
+                self._by_uuids(replace(draft, uuid=uuid), new) for draft, uuid in zip(drafts, uuids, strict=True)
+            ]
+            self._drafts |= new
+            self._uuids.update(uuids)
+            self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
         return [StepRef(0, uuid) for uuid in uuids]
 
     def claims(self, draft: NewStep) -> bool:
@@ -76,9 +83,9 @@ class Family:
 
     def take(self) -> list[dict[str, Any]]:
         """All that is held, wrapped for the way; the next call finds only what came later."""
-        wrapped = [wrap(draft) for draft in self._held]
-        self._held = []
-        return wrapped
+        with self._lock:
+            held, self._held = self._held, []
+        return [wrap(draft) for draft in held]
 
     def _is_parent(self, step: object) -> bool:
         return _key(step) in (self._parent.id, self._parent.uuid)

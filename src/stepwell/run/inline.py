@@ -7,14 +7,20 @@ programs use it.
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from stepwell.define.registry import Registry
+from stepwell.model.errors import DatabaseUnavailable
+from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
 from stepwell.run.direct import DirectLine, run_here
+from stepwell.run.ending import Ending
 from stepwell.run.finish import Claim, Finisher
+from stepwell.run.heart import ThreadHeart
+from stepwell.run.lifecycle import describe
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database
@@ -45,10 +51,18 @@ class InlineRunner:
     def round(self) -> int:
         """Claim what is dispatched, as many as there are slots, and run it; returns how many were run."""
         self.heartbeat()
-        claims = self.claim(self.worker.slots)
-        for claim in claims:
-            self._run(claim)
-        return len(claims)
+        claims = deque(self.claim(self.worker.slots))
+        found = len(claims)
+        heart = ThreadHeart()
+        heart.start(self.worker)  # a run may take longer than a worker is waited for
+        try:
+            while claims:
+                self._run(claims.popleft())
+        finally:
+            heart.stop()
+            for claim in claims:  # something came through that was not a job's: these have not begun
+                self._finisher.hand_back(claim)
+        return found
 
     def heartbeat(self) -> None:
         """Say that this runner is alive, if it is time to."""
@@ -68,7 +82,13 @@ class InlineRunner:
         except (KeyboardInterrupt, CancelledError):  # of whoever runs this, not of the job
             self._finisher.hand_back(claim)
             raise
-        state = self._finisher.write(claim, ending)
+        try:
+            state = self._finisher.write(claim, ending)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:  # the database refuses it
+            unwritten = f"its end cannot be written: {describe(error)}"
+            state = self._finisher.write(claim, Ending(verb="fail", reason=ERROR, error=unwritten))
         if state is None:
             self._finisher.let_go(claim)
         if self._watch is not None:

@@ -35,7 +35,7 @@ from stepwell.run.outcomes import (
     Skip,
     Stop,
 )
-from stepwell.run.running import LeaseLost, RunningStep, _running
+from stepwell.run.running import LeaseLost, RunningStep, running
 
 T = TypeVar("T")
 
@@ -67,11 +67,8 @@ async def handle(
     `interruptible`: an interrupt is that of whoever runs this (Ctrl-C, a cancelled task), and goes through to them.
     """
     started = time.perf_counter()
-    token = _running.set(step)
-    try:
+    with running(step):
         ending = await _run(definition, step, arguments, interruptible)
-    finally:
-        _running.reset(token)
     return msgspec.structs.replace(ending, duration=time.perf_counter() - started)
 
 

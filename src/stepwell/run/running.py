@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Final, NoReturn, Protocol
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep
+from stepwell.enqueue.place import names_others
 from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
 from stepwell.run.family import Family
@@ -20,6 +22,7 @@ from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop
 MAX_LOG: Final = 8_000
 
 _running: Final[ContextVar[RunningStep]] = ContextVar("stepwell_running_step")
+_at_hand: Final[dict[int, RunningStep]] = {}  # every run of this process, by identity
 
 
 class LeaseLost(BaseException):
@@ -52,6 +55,32 @@ def current_step() -> RunningStep:
 
 def running_step() -> RunningStep | None:
     return _running.get(None)
+
+
+@contextmanager
+def running(step: RunningStep) -> Iterator[None]:
+    """While its code runs."""
+    token = _running.set(step)
+    _at_hand[id(step)] = step
+    try:
+        yield
+    finally:
+        del _at_hand[id(step)]
+        _running.reset(token)
+
+
+def running_parent_of(drafts: Sequence[NewStep]) -> RunningStep | None:
+    """The run that these are part of, because they are to stand below its step.
+
+    The thread that asks may be one that the job has started, which does not know for whom it works.
+    """
+    if not any(map(names_others, drafts)):
+        return None
+    here = running_step()
+    for step in [*([] if here is None else [here]), *_at_hand.values()]:
+        if step.is_parent_of(drafts):
+            return step
+    return None
 
 
 class RunningStep(StepRef):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import resource
 import select
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepwell.model import reasons
-from stepwell.model.errors import InvalidStep, StepwellError
+from stepwell.model.errors import InvalidStep, StepwellError, UnknownAction
 from stepwell.run.direct import run_here
 from stepwell.run.ending import Ending
 from stepwell.run.executors.inbox import Said
@@ -30,6 +31,8 @@ from stepwell.store import Row
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
+
+    from stepwell.app import Stepwell
 
 TURN: Final = struct.Struct("!Q")  # the number of a run: whoever reads it may begin the run
 _PR_SET_PDEATHSIG: Final = 1
@@ -91,6 +94,7 @@ class PipeLine:
         self._cancelled = cancelled
         self._pid = os.getpid()
         self._lock = threading.Lock()  # the job may have threads of its own
+        self._is_over = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
         return self._ask(Said(say="record", stage=stage, response=response, children=children))
@@ -101,6 +105,8 @@ class PipeLine:
     def _ask(self, question: Said) -> bool:
         self._check_process()
         with self._lock:
+            if self._is_over:
+                return False
             send(self._connection, question)
             answer = self._desk.answer()
         if answer.get("refused"):
@@ -116,7 +122,8 @@ class PipeLine:
     def _tell(self, word: Said) -> None:
         self._check_process()
         with self._lock:
-            send(self._connection, word)
+            if not self._is_over:
+                send(self._connection, word)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:  # two that write into one pipe would garble it
@@ -124,6 +131,11 @@ class PipeLine:
 
     def cancel_requested(self) -> bool:
         return self._cancelled.value == self._number
+
+    def hang_up(self) -> None:
+        """The run is over. Threads that it has left behind speak for nobody: the next run is not theirs."""
+        with self._lock:
+            self._is_over = True
 
 
 def serve(connection: Connection, turns: Connection, app_name: str, cancelled: c_uint64, max_memory: int) -> None:
@@ -140,14 +152,24 @@ def serve(connection: Connection, turns: Connection, app_name: str, cancelled: c
     with suppress(EOFError, OSError, LeaseLost):
         while True:
             number, row = desk.next_run()
-            step = RunningStep(row, PipeLine(connection, desk, number, cancelled))
-            ending = run_here(app.jobs[row["action"]], step, row["arguments"])
+            line = PipeLine(connection, desk, number, cancelled)
+            ending = _run(app, app_name, row, line)
             if os.getpid() != pid:
                 os._exit(0)  # a copy that the job forked and let return: it has nothing to say here
+            line.hang_up()
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):  # closed, broken, replaced: whatever the job did to it
                     stream.flush()
             connection.send_bytes(_ended(number, ending))
+
+
+def _run(app: Stepwell, app_name: str, row: Row, line: PipeLine) -> Ending:
+    try:
+        definition = app.jobs[row["action"]]
+    except UnknownAction as error:
+        where = f"{app_name}, as the processes of this worker import it, does not define it: is it defined elsewhere?"
+        return Ending(verb="fail", reason=reasons.ERROR, error=f"{describe(error)}; {where}")
+    return run_here(definition, RunningStep(row, line), row["arguments"])
 
 
 def _ended(number: int, ending: Ending) -> bytes:
@@ -162,6 +184,8 @@ def _settle_in(max_memory: int) -> None:
     os.setsid()  # a group of its own: Ctrl-C is for the worker, and ending this process ends what it started
     _leave_signals_to_the_worker()
     _let_the_fork_server_end()
+    # A process like any other: multiprocessing would forbid a daemon to have children, and jobs may want some.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     if sys.platform == "linux":  # nobody is left behind when the worker is killed, and with it the fork server
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

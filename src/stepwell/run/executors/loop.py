@@ -7,15 +7,18 @@ threads would be waited for when the program ends.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from stepwell.run.direct import DirectLine
 from stepwell.run.executors.in_process import InProcessExecutor
 from stepwell.run.finish import Claim
 from stepwell.run.lifecycle import handle
 from stepwell.run.running import RunningStep
+
+_LOGGER: Final = logging.getLogger("stepwell.worker")
 
 
 class LoopExecutor(InProcessExecutor):
@@ -27,8 +30,16 @@ class LoopExecutor(InProcessExecutor):
         self._incoming: deque[tuple[Claim, DirectLine]] = deque()
         self._is_called = False
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="stepwell-loop", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="stepwell-loop", daemon=True)
         self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                self._loop.run_forever()
+                return
+            except BaseException as error:  # of a task that a job has started: whoever awaits that has it, too
+                _LOGGER.warning("%r came out of a task and would have ended the event loop; it goes on", error)
 
     def _begin(self, claim: Claim, line: DirectLine) -> None:
         if not self._registry[claim.row["action"]].is_async:

@@ -47,7 +47,7 @@ BURY_SECONDS: Final = 5.0  # a process that was killed is gone in milliseconds, 
 
 
 class ProcessExecutor(Executor):
-    """Keeps a child alive for every slot."""
+    """Keeps a child alive for every slot, from the first `collect` on."""
 
     can_end_runs = True
 
@@ -226,14 +226,15 @@ class _Slot:
         self.question: Said | None = None
         self.progress: tuple[float, float | None] | None = None
         self.logs: list[dict[str, Any]] = []
-        self._spawn()
+        self.process: ForkServerProcess | None = None
+        self.ready = False
 
     def _spawn(self) -> None:
         app_name, max_memory = self._made
         self.connection, theirs = self._context.Pipe()
         self._turns, self._their_turns = self._context.Pipe()  # both ends stay open here: see `take_back`
         os.set_blocking(self._their_turns.fileno(), False)
-        self.process: ForkServerProcess | None = self._context.Process(
+        self.process = self._context.Process(
             target=serve, args=(theirs, self._their_turns, app_name, self.cancelled, max_memory), daemon=True
         )
         resource_tracker.ensure_running()  # or it would be started in between, and let the signals through again
