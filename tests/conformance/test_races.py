@@ -233,3 +233,29 @@ def test_a_pause_of_a_workflow_leaves_nothing_of_it_on_the_agenda(
         pause.ends()
         engine.tick()
         assert engine.sql("SELECT step_id FROM steps_agenda WHERE stage IN ('open', 'delayed', 'unchecked')") == []
+
+
+def test_a_gate_is_not_opened_for_a_step_that_has_run_meanwhile(
+    engine: Engine, clock: ManualClock, database_url: str
+) -> None:
+    """The end of another step has let it in, and a worker was quick, while a tick still looked at an older picture."""
+    ref = engine.add("quick")
+
+    def open_it(app: Stepwell) -> None:
+        app.database.transact(lambda tx: tx.change("open_gates", ids=tx.array([ref.id]), now=app.database.now()))
+
+    with transaction(database_url) as connection:
+        connection.execute("DELETE FROM steps_agenda")  # as if it had waited until now
+        connection.commit()
+        connection.execute(
+            'INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank) '
+            "SELECT id, 'open', \"group\", queue, action, 1 FROM steps"
+        )
+        connection.execute("UPDATE steps SET state = 'Dispatched'")
+        connection.execute("UPDATE steps SET state = 'Running', lease_worker = 'w', lease_token = 1")
+        connection.execute("UPDATE steps SET state = 'Completed', lease_worker = NULL")
+        aside = Aside(database_url, clock, open_it)
+        aside.waits()
+    aside.ends()
+    assert engine.app.sweep() == []
+    assert engine.path("quick") == ["Pending", "Dispatched", "Running", "Completed"]

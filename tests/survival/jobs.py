@@ -13,7 +13,10 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,8 @@ from tests.survival import failpoints
 
 DATABASE = "STEPWELL_TEST_DATABASE"
 FOLDER = "STEPWELL_TEST_FOLDER"
+
+_APPS: dict[int, Stepwell] = {}
 
 
 def folder() -> Path:
@@ -53,6 +58,7 @@ class Unprintable(Exception):
 def define(app: Stepwell) -> None:
     app.job(name="act", retries=0)(act)
     app.job(name="act_async", retries=0)(act_async)
+    app.job(name="exit_in_a_task", retries=0)(exit_in_a_task)
     app.job(name="three_stages", retries=0)(ThreeStages)
 
 
@@ -70,6 +76,14 @@ async def act_async(seconds: float = 0.0, go: str = "") -> str:
         await asyncio.sleep(0.01)
     note("ended")
     return "awaited"
+
+
+async def exit_in_a_task() -> None:
+    async def leave() -> None:
+        sys.exit(3)
+
+    note("began")
+    await asyncio.create_task(leave())
 
 
 class ThreeStages(Job):
@@ -185,6 +199,40 @@ def _speak_from_a_fork(seconds: float, go: str) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def _create_children_in_threads(seconds: float, go: str) -> None:
+    step = current_step()
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(2):
+            draft = NewStep(action="act", label=f"child {number} of {step.label}", parent=step.ref)
+            threads.submit(folder_app().enqueue_many, [draft]).result()
+    if step.retries == 0:
+        raise ValueError("once more")
+
+
+def folder_app() -> Stepwell:
+    """An app on the same database: that of the worker is not at hand here."""
+    return _APPS.setdefault(os.getpid(), Stepwell(os.environ[DATABASE]))
+
+
+def _leave_a_thread(seconds: float, go: str) -> None:
+    step = current_step()
+
+    def speak_for_ever() -> None:
+        while True:
+            time.sleep(0.002)
+            with suppress(BaseException):
+                step.log("from behind")
+                step.progress(13)
+                step.checkpoint("from behind")
+
+    threading.Thread(target=speak_for_ever, daemon=True).start()
+
+
+def _have_children_of_its_own(seconds: float, go: str) -> list[int]:
+    with ProcessPoolExecutor(1) as processes:
+        return list(processes.map(abs, [-1, 2, -3]))
+
+
 def _give_something_strange(seconds: float, go: str) -> object:
     return object()
 
@@ -201,6 +249,9 @@ _DEEDS: dict[str, Any] = {
     "interrupt": lambda seconds, go: _raise(KeyboardInterrupt()),
     "unprintable": lambda seconds, go: _raise(Unprintable()),
     "strange": _give_something_strange,
+    "create children in threads": _create_children_in_threads,
+    "leave a thread": _leave_a_thread,
+    "have children of its own": _have_children_of_its_own,
     "nap": lambda seconds, go: time.sleep(seconds),
     "wait": _wait,
     "wait politely": _wait_politely,

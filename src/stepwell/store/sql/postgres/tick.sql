@@ -65,8 +65,10 @@ CROSS JOIN LATERAL (
            CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END AS stage
     FROM steps s JOIN step_readiness r ON r.step_id = s.id
     WHERE s.id = candidate.id AND s.state = 'Pending'
+      AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = candidate.id)
       AND r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
     LIMIT 1 -- or it would be joined in an order of the planner's own
+    FOR SHARE OF s -- or somebody else may have let it in, and a worker may have run it, since this statement began
 ) AS s
 ON CONFLICT (step_id) DO NOTHING;
 
