@@ -122,6 +122,21 @@ def test_log_leaves_lines_with_attempt_level_and_time(engine: Engine, app: Stepw
     assert [(line["at"] - started).total_seconds() for line in lines] == [0, 0, 5, 5]
 
 
+def test_a_level_is_a_number_or_a_name_and_is_stored_as_its_name(app: Stepwell, clock: ManualClock) -> None:
+    def compute(job: Job) -> None:
+        for level in ("ERROR", "error", "Warn", logging.DEBUG, 35):
+            job.log("a line", level=level)
+        job.step.log("a line", level="critical")
+        for nonsense in ("loud", "", None, 2.5, True):
+            with pytest.raises(ValueError, match=r"there is no such level.*WARNING"):
+                job.log("a line", level=nonsense)  # type: ignore[arg-type]
+
+    script = Script(app, clock, compute=compute)
+    assert script.run(retries=0).state == "Completed"
+    levels = [line["level"] for line in app.logs(script.step)]
+    assert levels == ["ERROR", "ERROR", "WARNING", "DEBUG", "Level 35", "CRITICAL"]
+
+
 @pytest.mark.parametrize(("timeout", "reached"), [(0, False), (1e-9, True), (3600, False)])
 def test_timeout_reached_turns_true_at_the_timeout(
     app: Stepwell, clock: ManualClock, timeout: float, reached: bool

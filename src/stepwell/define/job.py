@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -133,9 +134,9 @@ class Job:
         """Show how far it is."""
         self.step.progress(done, total)
 
-    def log(self, message: object) -> None:
-        """Leave a line in the step's own log."""
-        self.step.log(message)
+    def log(self, message: object, *, level: int | str = logging.INFO) -> None:
+        """Leave a line in the step's own log; the level is one of `logging`, by its number or its name."""
+        self.step.log(message, level=level)
 
     # The names of those who come from the step dispatcher that Stepwell descends from.
     retry_job = retry

@@ -20,6 +20,7 @@ from stepwell.run.family import Family
 from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop
 
 MAX_LOG: Final = 8_000
+MAX_LEVEL: Final = 100
 
 _running: Final[ContextVar[RunningStep]] = ContextVar("stepwell_running_step")
 _at_hand: Final[dict[int, RunningStep]] = {}  # every run of this process, by identity
@@ -81,6 +82,22 @@ def running_parent_of(drafts: Sequence[NewStep]) -> RunningStep | None:
         if step.is_parent_of(drafts):
             return step
     return None
+
+
+def level_name(level: int | str) -> str:
+    """The name of a level, as `logging` knows it.
+
+    >>> level_name("error"), level_name(logging.WARNING), level_name(35)
+    ('ERROR', 'WARNING', 'Level 35')
+    """
+    known = logging.getLevelNamesMapping()
+    number = known.get(level.upper(), known.get(level)) if isinstance(level, str) else level
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ValueError(
+            f"log(level={level!r}): there is no such level, and nothing was logged; "
+            f"say a number, or one of {', '.join(known)}"
+        )
+    return codec.clean_text(logging.getLevelName(number), MAX_LEVEL)
 
 
 class RunningStep(StepRef):
@@ -217,9 +234,9 @@ class RunningStep(StepRef):
             raise ValueError(f"progress({done!r}, {total!r}): not numbers that can be shown")
         self._line.progress(float(done), None if total is None else float(total))
 
-    def log(self, message: object, *, level: int = logging.INFO) -> None:
-        """Leave a line in the step's own log."""
-        self._line.log(logging.getLevelName(level), codec.clean_text(str(message), MAX_LOG))
+    def log(self, message: object, *, level: int | str = logging.INFO) -> None:
+        """Leave a line in the step's own log; the level is one of `logging`, by its number or its name."""
+        self._line.log(level_name(level), codec.clean_text(str(message), MAX_LOG))
 
     def retry(self, message: str = "retry", *, in_: float | None = None, at: datetime | None = None) -> NoReturn:
         """End this run and try again: spends a retry."""
