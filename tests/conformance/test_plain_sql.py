@@ -349,6 +349,10 @@ BAD_ROWS: list[dict[str, Any]] = [
     {"timeout": -1},
     {"dispatch_after": "next friday"},
     {"dispatch_after": "2026-13-01 00:00:00"},
+    {"dispatch_after": "infinity"},
+    {"dispatch_after": "-infinity"},
+    {"dispatch_after": "10000-01-01 00:00:00"},
+    {"dispatch_after": "0001-01-01 00:00:00 BC"},
 ]
 
 

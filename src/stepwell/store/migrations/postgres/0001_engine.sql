@@ -43,7 +43,8 @@ CREATE TABLE steps (
     max_retries       integer NOT NULL DEFAULT 3,
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
-    dispatch_after    timestamptz,
+    dispatch_after    timestamptz CHECK (dispatch_after >= '0001-01-02 00:00:00+00' -- what Python can hold, in any zone
+                          AND dispatch_after < '9999-12-31 00:00:00+00'),
     is_throttled      boolean NOT NULL DEFAULT false,
     was_throttled     boolean NOT NULL DEFAULT false,
     timeout           double precision NOT NULL DEFAULT 0 CHECK (timeout >= 0),
