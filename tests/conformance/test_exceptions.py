@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -188,6 +189,81 @@ def test_reschedule_throttles_and_spends_nothing(app: Stepwell, clock: ManualClo
     assert step.dispatch_after == clock.now() + timedelta(seconds=30)
     step = script.settle()
     assert (step.state, step.is_throttled, step.was_throttled) == ("Completed", False, True)
+
+
+class Timestamp(datetime):
+    """As pandas and others have their own datetimes."""
+
+
+class Undecided(tzinfo):
+    def utcoffset(self, when: datetime | None) -> None:
+        return None
+
+    dst = tzname = utcoffset
+
+
+@pytest.mark.parametrize("word", ["retry", "retry_job", "reschedule"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        ((60,), {}),
+        ((60.0,), {}),
+        ((Decimal(60),), {}),
+        ((timedelta(minutes=1),), {}),
+        ((datetime(2026, 1, 1, 0, 1, tzinfo=UTC),), {}),
+        (("not yet",), {"in_": timedelta(minutes=1)}),
+        (("not yet",), {"at": datetime(2026, 1, 1, 2, 1, tzinfo=timezone(timedelta(hours=2)))}),
+        ((Timestamp(2026, 1, 1, 0, 1, tzinfo=UTC),), {}),
+    ],
+    ids=str,
+)
+def test_a_time_may_come_first_and_has_many_forms(app: Stepwell, clock: ManualClock, word: str, said: Any) -> None:
+    args, kwargs = said
+    script = Script(app, clock, compute=[lambda job: getattr(job, word)(*args, **kwargs), 1])
+    script.ref = script.job.enqueue()
+    assert clock.now() == datetime(2026, 1, 1, tzinfo=UTC)
+    app.run_until_idle()
+    step = script.step
+    assert (step.state, step.dispatch_after) == ("Pending", clock.now() + timedelta(minutes=1))
+    if word != "reschedule":
+        assert step.error_message == ("Retry: not yet" if "not yet" in args else "Retry: retry")
+
+
+@pytest.mark.parametrize("word", ["retry", "reschedule"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"at": datetime(2026, 1, 1)},
+        {"at": datetime(2026, 1, 1, tzinfo=Undecided())},
+        {"at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-12)))},
+        {"at": datetime.min.replace(tzinfo=timezone(timedelta(hours=12)))},
+        {"at": datetime(999, 1, 1, tzinfo=UTC)},
+        {"at": "tomorrow"},
+        {"in_": float("nan")},
+        {"in_": float("inf")},
+        {"in_": Decimal("sNaN")},
+        {"in_": 10**400},
+        {"in_": 1e18},
+        {"in_": -1},
+        {"in_": timedelta.max},
+        {"in_": "60"},
+        {"in_": True},
+        {"in_": 5, "at": datetime(2026, 1, 1, tzinfo=UTC)},
+        {"message": 60, "in_": 5},
+        {"message": datetime(2026, 1, 1)},
+        {"message": True},
+        {"message": ["later"]},
+    ],
+    ids=lambda said: ascii(said)[:60],
+)
+def test_a_time_that_cannot_be_kept_is_an_error_of_the_job_like_any_other(
+    app: Stepwell, clock: ManualClock, word: str, said: dict[str, Any]
+) -> None:
+    script = Script(app, clock, compute=[lambda job: getattr(job, word)(**said), 1])
+    step = script.run()
+    assert (step.state, step.attempts, step.retries) == ("Completed", 2, 1)
+    assert str(step.error_message).startswith(("ValueError: ", "TypeError: "))
+    assert step.error_stack_trace
 
 
 def test_a_lost_database_is_never_the_steps_fault(app: Stepwell, clock: ManualClock) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from stepwell.enqueue.draft import NewStep
     from stepwell.model.step import StepRef
+    from stepwell.run.outcomes import When
     from stepwell.run.running import RunningStep
 
 GUARDS: Final = ("start_or_stop", "start_or_fail", "start_or_skip", "start_or_retry")
@@ -98,13 +99,17 @@ class Job:
 
     # from inside ----------------------------------------------------------------------------------------
 
-    def retry(self, message: str = "retry", *, in_: float | None = None, at: datetime | None = None) -> NoReturn:
-        """End this run and try again: spends a retry."""
+    def retry(
+        self, message: str | When = "retry", *, in_: float | timedelta | None = None, at: datetime | None = None
+    ) -> NoReturn:
+        """End this run and try again: spends a retry. `retry(60)` is `retry(in_=60)`."""
         self.step.retry(message, in_=in_, at=at)
 
-    def reschedule(self, *, in_: float = 0.0, at: datetime | None = None) -> NoReturn:
-        """End this run and come back later: throttled, spends nothing."""
-        self.step.reschedule(in_=in_, at=at)
+    def reschedule(
+        self, message: str | When = "reschedule", *, in_: float | timedelta | None = None, at: datetime | None = None
+    ) -> NoReturn:
+        """End this run and come back later: throttled, spends nothing. `reschedule(60)` is `reschedule(in_=60)`."""
+        self.step.reschedule(message, in_=in_, at=at)
 
     def stop(self, reason: str = "") -> NoReturn:
         """End as Stopped."""

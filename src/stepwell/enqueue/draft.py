@@ -12,6 +12,7 @@ import msgspec
 from stepwell import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.step import Step, StepRef
+from stepwell.model.times import MAX_SECONDS, problem_of_moment
 
 StepType = Literal["default", "resolve-exception"]
 Priority = Literal["default", "high"]
@@ -19,7 +20,6 @@ TriggerRule = Literal["all_concluded", "all_ended", "any_concluded"]
 
 MAX_NAME: Final = 255
 _MAX_INT: Final = 2**31 - 1
-_MAX_SECONDS: Final = 100 * 365.25 * 86_400
 
 
 class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -112,7 +112,7 @@ def _problems(draft: NewStep) -> Iterator[str]:
         yield f"max_retries is {draft.max_retries!r}, not a whole number of at least 0"
     for name in ("timeout", "cooldown"):
         seconds = getattr(draft, name)
-        if not isinstance(seconds, int | float) or not 0 <= seconds <= _MAX_SECONDS:
+        if not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
             yield f"{name} is {_shown(seconds)}, not a number of seconds between 0 and a hundred years"
     if draft.delay is not None or draft.dispatch_after is not None:
         yield from _problems_of_time(draft)
@@ -131,14 +131,10 @@ def _problems_of_time(draft: NewStep) -> Iterator[str]:
         yield "delay and dispatch_after exclude each other"
     elif draft.delay is not None:
         seconds: Any = draft.delay.total_seconds() if isinstance(draft.delay, timedelta) else draft.delay
-        if not isinstance(seconds, int | float) or not -_MAX_SECONDS <= seconds <= _MAX_SECONDS:
+        if not isinstance(seconds, int | float) or not -MAX_SECONDS <= seconds <= MAX_SECONDS:
             yield f"delay is {_shown(draft.delay)}, not a time of at most a hundred years"
-    elif not isinstance(draft.dispatch_after, datetime):
-        yield f"dispatch_after is {_shown(draft.dispatch_after)}, not a datetime"
-    elif draft.dispatch_after.tzinfo is None:
-        yield "dispatch_after has no time zone: say datetime.now(UTC), not datetime.now()"
-    elif not 1000 < draft.dispatch_after.year < 9999:
-        yield f"dispatch_after is {draft.dispatch_after}, which no database can keep"
+    elif (problem := problem_of_moment(draft.dispatch_after)) is not None:
+        yield f"dispatch_after {problem}"
 
 
 def _is_int(value: object) -> bool:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from enum import Enum
-from typing import Final
+from numbers import Real
+from typing import Any, Final, TypeAlias
 
-_MAX_SECONDS: Final = 100 * 365.25 * 86_400
+from stepwell.model.times import MAX_SECONDS, in_utc, problem_of_moment, seconds_of
+
+# When to run again: so many seconds from now, so long from now, or at a moment.
+When: TypeAlias = float | timedelta | datetime
 
 
 class NotCompleted(Enum):
@@ -24,21 +29,30 @@ class Outcome(Exception):
 
 
 class Retry(Outcome):
-    """Run me again: spends a retry. `in_` seconds or `at` a moment; by default after the backoff."""
+    """Run me again: spends a retry. `in_` seconds or `at` a moment; by default after the backoff.
 
-    def __init__(self, message: str = "retry", *, in_: float | None = None, at: datetime | None = None) -> None:
-        super().__init__(message)
-        self.in_ = _seconds(in_)
-        self.at = _moment(at)
+    A time may come first, in place of the message.
+
+    >>> Retry("the bank is closed", in_=60).in_, Retry(timedelta(minutes=1)).in_, Retry(60).in_
+    (60.0, 60.0, 60.0)
+    """
+
+    def __init__(
+        self, message: str | When = "retry", *, in_: float | timedelta | None = None, at: datetime | None = None
+    ) -> None:
+        text, self.in_, self.at = _understood(message, "retry", in_, at)
+        super().__init__(text)
 
 
 class Reschedule(Outcome):
-    """Run me later: throttled, spends nothing."""
+    """Run me later: throttled, spends nothing. The time as in `Retry`; by default at once."""
 
-    def __init__(self, *, in_: float = 0.0, at: datetime | None = None) -> None:
-        super().__init__("reschedule")
-        self.in_ = _seconds(in_) or 0.0
-        self.at = _moment(at)
+    def __init__(
+        self, message: str | When = "reschedule", *, in_: float | timedelta | None = None, at: datetime | None = None
+    ) -> None:
+        text, seconds, self.at = _understood(message, "reschedule", in_, at)
+        super().__init__(text)
+        self.in_ = seconds or 0.0
 
 
 class Stop(Outcome):
@@ -77,14 +91,38 @@ class NonNotifiable(Exception):
     """Fail, and tell nobody."""
 
 
-def _seconds(value: float | None) -> float | None:
-    """Refused in the job's own code, where it is an error like any other, and not later in the worker."""
-    if value is not None and not 0 <= value <= _MAX_SECONDS:
-        raise ValueError(f"in_ is {value!r}, not a number of seconds between 0 and a hundred years")
-    return value
+def _understood(
+    first: Any, usual: str, in_: float | timedelta | None, at: datetime | None
+) -> tuple[Any, float | None, datetime | None]:
+    """The message, the seconds and the moment. What comes first is the message or, by its type, the time.
+
+    Refused in the job's own code, where it is an error like any other, and not later in the worker.
+    """
+    if _is_time(first):
+        if in_ is not None or at is not None:
+            raise ValueError(f"{usual}({first!r}, …): that is a time already; leave out in_ and at")
+        in_, at = (None, first) if isinstance(first, datetime) else (first, None)
+        first = usual
+    if in_ is not None and at is not None:
+        raise ValueError(f"{usual}(in_={in_!r}, at={at!r}): say one of the two")
+    if not isinstance(first, str | BaseException):
+        raise TypeError(f"{usual}({first!r}): say a message, seconds, a timedelta or a datetime")
+    return first, None if in_ is None else _seconds(in_), None if at is None else _moment(at)
 
 
-def _moment(value: datetime | None) -> datetime | None:
-    if value is not None and value.tzinfo is None:
-        raise ValueError("at has no time zone: say datetime.now(UTC), not datetime.now()")
-    return value
+def _is_time(value: object) -> bool:
+    return isinstance(value, Real | Decimal | timedelta | datetime) and not isinstance(value, bool)
+
+
+def _seconds(value: Any) -> float:
+    seconds = seconds_of(value)
+    if seconds is None or not 0 <= seconds <= MAX_SECONDS:
+        raise ValueError(f"in_ is {ascii(value)[:80]}, not a number of seconds between 0 and a hundred years")
+    return seconds
+
+
+def _moment(value: Any) -> datetime:
+    problem = problem_of_moment(value)
+    if problem is not None:
+        raise ValueError(f"at {problem}")
+    return in_utc(value)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, Protocol
 
 from stepwell import codec
@@ -17,7 +17,7 @@ from stepwell.enqueue.place import names_others
 from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
 from stepwell.run.family import Family
-from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop
+from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
 
 MAX_LOG: Final = 8_000
 MAX_LEVEL: Final = 100
@@ -238,13 +238,17 @@ class RunningStep(StepRef):
         """Leave a line in the step's own log; the level is one of `logging`, by its number or its name."""
         self._line.log(level_name(level), codec.clean_text(str(message), MAX_LOG))
 
-    def retry(self, message: str = "retry", *, in_: float | None = None, at: datetime | None = None) -> NoReturn:
-        """End this run and try again: spends a retry."""
+    def retry(
+        self, message: str | When = "retry", *, in_: float | timedelta | None = None, at: datetime | None = None
+    ) -> NoReturn:
+        """End this run and try again: spends a retry. `retry(60)` is `retry(in_=60)`."""
         raise Retry(message, in_=in_, at=at)
 
-    def reschedule(self, *, in_: float = 0.0, at: datetime | None = None) -> NoReturn:
-        """End this run and come back later: throttled, spends nothing."""
-        raise Reschedule(in_=in_, at=at)
+    def reschedule(
+        self, message: str | When = "reschedule", *, in_: float | timedelta | None = None, at: datetime | None = None
+    ) -> NoReturn:
+        """End this run and come back later: throttled, spends nothing. `reschedule(60)` is `reschedule(in_=60)`."""
+        raise Reschedule(message, in_=in_, at=at)
 
     def stop(self, reason: str = "") -> NoReturn:
         """End as Stopped."""

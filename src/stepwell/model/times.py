@@ -1,0 +1,54 @@
+"""Times that people give: seconds and moments that Python and both databases can hold, or what is wrong with them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Final
+
+MAX_SECONDS: Final = 100 * 365.25 * 86_400
+
+
+def problem_of_moment(moment: Any) -> str | None:
+    """What can be said against a moment, after its name; None if nothing.
+
+    >>> problem_of_moment(datetime(2026, 1, 1, tzinfo=UTC)), problem_of_moment("tomorrow")
+    (None, "is 'tomorrow', not a datetime")
+    """
+    if not isinstance(moment, datetime):
+        return f"is {ascii(moment)[:80]}, not a datetime"
+    if moment.utcoffset() is None:
+        return "has no time zone: say datetime.now(UTC), not datetime.now()"
+    if not 1000 < moment.year < 9999:
+        return f"is {moment}, which no database can keep"
+    return None
+
+
+def in_utc(moment: datetime) -> datetime:
+    """The same moment in UTC, as a plain datetime: one of a subclass, or of an odd offset, cannot travel.
+
+    >>> from datetime import timezone
+    >>> in_utc(datetime(2026, 1, 1, 2, 30, tzinfo=timezone(timedelta(hours=2)))).isoformat()
+    '2026-01-01T00:30:00+00:00'
+    """
+    offset = moment.utcoffset() or timedelta()
+    return datetime.combine(moment.date(), moment.time(), UTC) - offset
+
+
+def seconds_of(time: Any) -> float | None:
+    """A number or a timedelta as seconds; None if it is neither, or no number that a clock could be moved by.
+
+    >>> seconds_of(90), seconds_of(timedelta(minutes=1)), seconds_of(float("nan")), seconds_of("90")
+    (90.0, 60.0, None, None)
+    """
+    if isinstance(time, timedelta):
+        return time.total_seconds()
+    if isinstance(time, bool) or not isinstance(time, Real | Decimal):
+        return None
+    try:
+        seconds = float(time)
+    except (OverflowError, ValueError):
+        return None
+    return seconds if math.isfinite(seconds) else None
