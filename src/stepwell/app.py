@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from stepwell.clock import Clock, SystemClock
-from stepwell.define.registry import MAX_NOT_COMPLETED, Policy, Registration, Registry, RetryRule
+from stepwell.define.registry import (
+    MAX_NOT_COMPLETED,
+    Computes,
+    ComputesLater,
+    JobDefinition,
+    Policy,
+    Registration,
+    Registry,
+    RetryRule,
+)
 from stepwell.dispatch import explain as explaining
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.dispatch.explain import Explanation
@@ -41,6 +50,9 @@ from stepwell.share.limits import Limits
 from stepwell.share.strategies import DEFAULT_PRIORITY, Priority, Strategy
 from stepwell.store import open_database
 from stepwell.store.migrate import ensure_schema, migrate
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 AnyStep = Step | StepRef | int | str
 
@@ -94,6 +106,15 @@ class Stepwell:
 
     # define -------------------------------------------------------------------------------------------
 
+    @overload
+    def job(self, code: Callable[P, ComputesLater[R]], /) -> JobDefinition[P, R]: ...
+    @overload
+    def job(self, code: Callable[P, Computes[R]], /) -> JobDefinition[P, R]: ...
+    @overload
+    def job(self, code: Callable[P, Awaitable[R]], /) -> JobDefinition[P, R]: ...
+    @overload
+    def job(self, code: Callable[P, R], /) -> JobDefinition[P, R]: ...
+    @overload
     def job(
         self,
         *,
@@ -105,17 +126,34 @@ class Stepwell:
         weight: Priority = DEFAULT_PRIORITY,
         max_running: int | None = None,
         **settings: Any,
-    ) -> Registration:
+    ) -> Registration: ...
+    def job(
+        self,
+        code: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        retries: int = 3,
+        retry_on: RetryRule = (Exception,),
+        backoff: Backoff | None = None,
+        max_not_completed: int = MAX_NOT_COMPLETED,
+        weight: Priority = DEFAULT_PRIORITY,
+        max_running: int | None = None,
+        **settings: Any,
+    ) -> Registration | JobDefinition[Any, Any]:
         """Register a function, a coroutine function or a `Job` class as the code of an action (its name, by default).
 
         `retries` are re-runs beyond the first; `retry_on` says which errors deserve one (types, or a function of
-        the error); `backoff` is a number of seconds, a list of them, or a function of the number of the retry and the
-        error; `weight` is its share of the slots where a strategy divides them; `max_running` how many of its steps run
-        at once over all workers; `settings` are the fields of `NewStep` that every step of the job starts with: queue,
-        timeout, … (`concurrency_key` may be a function of the arguments).
+        the error); `backoff` is a number of seconds, a list of them, or a function of the number of the retry (and
+        of the error); `weight` is its share of the slots where a strategy divides them; `max_running` how many of its
+        steps run at once over all workers; `settings` are the fields of `NewStep` that every step of the job starts
+        with: queue, timeout, … (`concurrency_key` may be a function of the arguments). Without settings, `@app.job`
+        is enough.
         """
+        if isinstance(code, str):
+            raise StepwellError(f"app.job({code!r}): the name of a job goes by name, app.job(name={code!r})")
         policy = Policy(retry_on, backoff, max_not_completed, weight, max_running)
-        return Registration(self, name, {"retries": retries, **settings}, policy)
+        register = Registration(self, name, {"retries": retries, **settings}, policy)
+        return register if code is None else register(code)
 
     # enqueue ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import InvalidStep, Job, Step, Stepwell, StepwellError
+from stepwell import InvalidStep, Job, Stepwell, StepwellError
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import HOOKS, Script, settle
 
@@ -190,16 +190,6 @@ def test_a_class_takes_its_arguments_by_its_constructor_and_may_be_frozen(app: S
     assert handle.step().arguments == {"account": 7, "dry": True}
     with pytest.raises(InvalidStep, match="account"):
         sync.enqueue("seven")  # type: ignore[arg-type]
-
-
-def test_a_class_without_compute_fails_and_says_so(app: Stepwell, clock: ManualClock) -> None:
-    class Empty(Job):
-        pass
-
-    ref = app.job(retries=0)(Empty).enqueue()
-    settle(app, clock)
-    step: Step = app.step(ref)
-    assert (step.state, step.error_message) == ("Failed", "NotImplementedError: Empty has no compute")
 
 
 def test_calling_a_job_runs_it_here_and_now_without_a_step(app: Stepwell) -> None:

@@ -51,6 +51,8 @@ def test_two_steps_that_failed_together_do_not_come_back_together() -> None:
         ([1, 10, 60], [1.0, 10.0, 60.0, 60.0]),
         ((0.25,), [0.25] * 4),
         (lambda retry, error: retry * 1.5, [1.5, 3.0, 4.5, 6.0]),
+        (lambda retry: retry * 1.5, [1.5, 3.0, 4.5, 6.0]),
+        (lambda *said: len(said), [2.0] * 4),
         (lambda retry, error: -1, [0.0] * 4),
         (lambda retry, error: 1e300, [LONGEST_SECONDS] * 4),
     ],
@@ -69,10 +71,13 @@ def test_a_function_that_does_not_give_seconds_leaves_the_usual_pause(policy: Ca
     assert 1 <= seconds_before(1, policy) <= 2
 
 
-@pytest.mark.parametrize("policy", [[], -1, float("nan"), [1, -1], "10", [1, "2"], float("inf"), "", timedelta(1)])
+@pytest.mark.parametrize(
+    "policy",
+    [[], -1, float("nan"), [1, -1], "10", [1, "2"], float("inf"), "", timedelta(1), lambda: 1, lambda a, b, c: 1],
+)
 def test_what_is_no_backoff_is_refused_when_the_job_is_defined(policy: Any) -> None:
     with Stepwell("sqlite://") as app, pytest.raises(StepwellError, match="backoff is"):
-        app.job(backoff=policy)
+        app.job(backoff=policy)(lambda: None)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,29 @@ def test_a_function_is_enqueued_as_it_is_called(app: Stepwell) -> None:
         fetch.options(priority="high").draft("BTC", limit="many")  # type: ignore[arg-type]
 
 
+def test_without_settings_the_decorator_needs_no_parentheses(app: Stepwell) -> None:
+    @app.job
+    def fetch(symbol: str) -> list[str]:
+        return [symbol]
+
+    @app.job
+    async def later(symbol: str) -> bytes:
+        return symbol.encode()
+
+    class Sync(Job):
+        def compute(self) -> int:
+            return 1
+
+    handle = fetch.enqueue("BTC")
+    assert_type(handle, Handle[list[str]])
+    assert_type(later.enqueue("BTC"), Handle[bytes])
+    assert_type(app.job(Sync).enqueue(), Handle[int])
+    assert app.run_until_idle() == 3
+    assert handle.result(timeout=0) == ["BTC"]
+    with pytest.raises(InvalidStep):
+        fetch.enqueue(7)  # type: ignore[arg-type]
+
+
 def test_a_coroutine_function_gives_what_it_returns_when_awaited(app: Stepwell) -> None:
     @app.job()
     async def fetch(symbol: str) -> datetime:

@@ -6,13 +6,14 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from stepwell.define.job import Job, hooks_of
 from stepwell.define.signature import Signature, is_coroutine
-from stepwell.enqueue.draft import NewStep
+from stepwell.enqueue.draft import NewStep, problems
 from stepwell.model.errors import StepwellError, UnknownAction
-from stepwell.run.backoff import Backoff, check_backoff
+from stepwell.run.backoff import Backoff, problem_of_backoff
 from stepwell.share.strategies import DEFAULT_PRIORITY, Priority
 
 if TYPE_CHECKING:
@@ -39,10 +40,18 @@ class Policy:
     weight: Priority = DEFAULT_PRIORITY  # its share of the slots, for strategies that divide them
     max_running: int | None = None  # over all workers
 
-    def __post_init__(self) -> None:
-        if self.max_not_completed < 0:
-            raise StepwellError(f"max_not_completed is {self.max_not_completed}, not a number of runs of at least 0")
-        check_backoff(self.backoff)
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, to be said when the job is defined and not when it first fails."""
+        if not _is_retry_rule(self.retry_on):
+            yield f"retry_on is {self.retry_on!r}, not types of exceptions or a plain function of the error"
+        if (problem := problem_of_backoff(self.backoff)) is not None:
+            yield problem
+        if not _is_count(self.max_not_completed):
+            yield f"max_not_completed is {self.max_not_completed!r}, not a number of runs of at least 0"
+        if not _is_positive(self.weight):
+            yield f"weight is {self.weight!r}, not a number above 0"
+        if self.max_running is not None and not _is_count(self.max_running):
+            yield f"max_running is {self.max_running!r}, not a whole number of at least 0 (0: none runs), nor None"
 
     def retries(self, error: BaseException) -> bool:
         """Whether this error is worth a retry.
@@ -58,6 +67,28 @@ class Policy:
         kinds = (rule,) if isinstance(rule, type) else tuple(rule)
         # Beyond Exception there is only what ends programs; a job that raises it has failed like any other.
         return isinstance(error, kinds) or (Exception in kinds and not isinstance(error, Exception))
+
+
+def _is_retry_rule(rule: Any) -> bool:
+    if isinstance(rule, type):
+        return issubclass(rule, BaseException)
+    if isinstance(rule, Collection):
+        return not isinstance(rule, str) and all(
+            isinstance(kind, type) and issubclass(kind, BaseException) for kind in rule
+        )
+    return callable(rule) and not is_coroutine(rule)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _is_positive(value: Any) -> bool:
+    """Of the numbers that a strategy can reckon with."""
+    try:
+        return not isinstance(value, str) and Fraction(value) > 0
+    except (TypeError, ValueError, OverflowError):  # no number, or an infinite one
+        return False
 
 
 class _FunctionJob(Job):
@@ -129,11 +160,21 @@ def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}
 
 
-class _Computes(Protocol[R_co]):
+def _problems_of(action: str, settings: dict[str, Any]) -> list[str]:
+    """What is wrong with settings that every step of a job would have."""
+    said = {name: value for name, value in settings.items() if name != "concurrency_key" or not callable(value)}
+    return [problem.replace("max_retries", "retries") for problem in problems(NewStep(action=action, **said))]
+
+
+class Computes(Protocol[R_co]):
+    """A class whose compute gives this."""
+
     def compute(self) -> R_co: ...
 
 
-class _ComputesLater(Protocol[R_co]):
+class ComputesLater(Protocol[R_co]):
+    """A class whose compute gives it when it is awaited."""
+
     def compute(self) -> Awaitable[R_co]: ...
 
 
@@ -147,21 +188,29 @@ class Registration:
     policy: Policy
 
     @overload
-    def __call__(self, code: Callable[P, _ComputesLater[R]]) -> JobDefinition[P, R]: ...
+    def __call__(self, code: Callable[P, ComputesLater[R]]) -> JobDefinition[P, R]: ...
     @overload
-    def __call__(self, code: Callable[P, _Computes[R]]) -> JobDefinition[P, R]: ...
+    def __call__(self, code: Callable[P, Computes[R]]) -> JobDefinition[P, R]: ...
     @overload
     def __call__(self, code: Callable[P, Awaitable[R]]) -> JobDefinition[P, R]: ...
     @overload
     def __call__(self, code: Callable[P, R]) -> JobDefinition[P, R]: ...
     def __call__(self, code: Callable[..., Any]) -> JobDefinition[Any, Any]:
+        if not callable(code):
+            raise StepwellError(
+                f"{code!r} cannot run as a step: a job is a function or a class, as in app.job()(fetch)"
+            )
         action = self.name or getattr(code, "__name__", "")
         if not action:
             raise StepwellError(f"{code!r} has no name of its own: give it one, app.job(name=…)")
         settings = known_settings(action, self.settings)
+        if problems := [*self.policy.problems(), *_problems_of(action, settings)]:
+            raise StepwellError(f"the job {action!r} cannot be defined: {'; '.join(problems)}")
         if isinstance(code, type):
             if not issubclass(code, Job):
                 raise StepwellError(f"{action}: a class that runs as a step is a subclass of stepwell.Job")
+            if code.compute is Job.compute:
+                raise StepwellError(f"{action}: the class has no compute, so there is nothing to run; write one")
             hooks, gives = hooks_of(code), code.compute
             is_async = any(inspect.iscoroutinefunction(getattr(code, name)) for name in (*hooks, "compute"))
         else:

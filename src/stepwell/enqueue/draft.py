@@ -66,9 +66,8 @@ def check(draft: NewStep) -> None:
     """Refuse what no database needs to be asked about."""
     if _is_name(draft.action) and all(map(is_, _settings_of(draft), _USUAL_SETTINGS)):
         return  # nothing else was said, as with nearly all
-    problems = list(_problems(draft))
-    if problems:
-        raise InvalidStep(f"the step {_shown(draft.action)} cannot be created: {'; '.join(problems)}")
+    if found := list(problems(draft)):
+        raise InvalidStep(f"the step {_shown(draft.action)} cannot be created: {'; '.join(found)}")
 
 
 def due(draft: NewStep, now: datetime) -> datetime | None:
@@ -91,7 +90,8 @@ def encode_arguments(draft: NewStep) -> str:
     return text
 
 
-def _problems(draft: NewStep) -> Iterator[str]:
+def problems(draft: NewStep) -> Iterator[str]:
+    """Everything that is wrong with it."""
     for name in ("action", "label", "queue", "group", "key", "concurrency_key"):
         text = getattr(draft, name)
         if text is None and name != "action":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import random
@@ -10,12 +11,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeAlias
 
-from stepwell.model.errors import StepwellError
-
 logger = logging.getLogger("stepwell.run")
 
-# Seconds; one figure for each retry (the last one stays); or a function of the number of the retry and the error.
-Backoff: TypeAlias = float | Sequence[float] | Callable[[int, BaseException | None], float]
+BackoffFunction: TypeAlias = Callable[[int, BaseException | None], float] | Callable[[int], float]
+# Seconds; one figure for each retry (the last one stays); or a function of the number of the retry (and the error).
+Backoff: TypeAlias = float | Sequence[float] | BackoffFunction
 
 CAP_SECONDS: Final = 30.0
 LONGEST_SECONDS: Final = 366 * 86_400.0
@@ -35,6 +35,8 @@ def seconds_before(retry: int, policy: Backoff | None, error: BaseException | No
 
     >>> seconds_before(1, 5), seconds_before(9, [1, 10, 60]), seconds_before(3, lambda n, error: n / 1000)
     (5.0, 60.0, 0.003)
+    >>> seconds_before(3, lambda n: 2**n)
+    8.0
     """
     said = None if error is None else retry_after(error)
     if said is not None:
@@ -50,22 +52,42 @@ def seconds_before(retry: int, policy: Backoff | None, error: BaseException | No
     return exponential(retry) if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_SECONDS)
 
 
-def _asked(policy: Callable[[int, BaseException | None], float], retry: int, error: BaseException | None) -> float:
+def _asked(policy: Callable[..., float], retry: int, error: BaseException | None) -> float:
     """The step has an error of its own already; one of its backoff must not hide that, nor cost it the retry."""
     try:
-        return float(policy(retry, error))
+        return float(policy(retry, error) if _takes(policy, 2) else policy(retry))
     except Exception:
         logger.exception("the backoff for retry %s cannot be worked out; the usual one serves", retry)
         return math.nan
 
 
-def check_backoff(policy: Backoff | None) -> None:
-    """Refuse what is no backoff when the job is defined, not when it first fails."""
-    if policy is None or callable(policy):
-        return
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C, and silent about it
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def problem_of_backoff(policy: Any) -> str | None:
+    """What is said against a backoff when the job is defined, not when it first fails; None if nothing."""
+    if policy is None:
+        return None
+    if callable(policy):
+        if inspect.iscoroutinefunction(policy):
+            return f"backoff is {policy!r}, and nobody would await it: give a plain function"
+        if not (_takes(policy, 1) or _takes(policy, 2)):
+            return f"backoff is {policy!r}, not a function of the number of the retry (and the error)"
+        return None
     figures: Sequence[Any] = policy if isinstance(policy, Sequence) else [policy]
-    if not figures or not all(isinstance(figure, int | float) and 0 <= figure <= LONGEST_SECONDS for figure in figures):
-        raise StepwellError(f"backoff is {policy!r}, not seconds, a list of seconds or a function that gives seconds")
+    if figures and all(isinstance(figure, int | float) and 0 <= figure <= LONGEST_SECONDS for figure in figures):
+        return None
+    return f"backoff is {policy!r}, not seconds, a list of seconds or a function that gives seconds"
 
 
 def retry_after(error: BaseException) -> float | None:
