@@ -295,3 +295,49 @@ def test_children_that_cannot_be_created_fail_the_step_without_a_retry(
     assert (parent.state, parent.reason, parent.attempts) == ("Failed", "bad_children", 1)
     assert parent.error_message
     assert (len(app.steps(action="leaf")), script.calls) == (1, ["compute"])
+
+
+NOT_CHILDREN: dict[str, Callable[[Stepwell, NewStep], list[Any]]] = {
+    "stands in the call twice": lambda app, draft: [draft, draft],
+    "children(leaf): give drafts": lambda app, draft: [draft, app.jobs["leaf"]],
+    "exists already": lambda app, draft: [draft, [app.enqueue("leaf", key="once")]],
+    "children(5): give drafts": lambda app, draft: [draft, 5],
+    "children('leaf'): give drafts": lambda app, draft: [draft, "leaf"],
+    "children({'action': 'leaf'}): give drafts": lambda app, draft: [draft, {"action": "leaf"}],
+    "children(None): give drafts": lambda app, draft: [[draft, None]],
+    "index is": lambda app, draft: [NewStep(action="leaf", index="first")],  # type: ignore[arg-type]
+    "depends_on is": lambda app, draft: [NewStep(action="leaf", depends_on=5)],  # type: ignore[arg-type]
+    "has another parent": lambda app, draft: [draft, NewStep(action="leaf", parent=draft)],
+    "was not created in this run": lambda app, draft: [NewStep(action="leaf", depends_on=[draft])],
+}
+
+
+@pytest.mark.parametrize("blamed", NOT_CHILDREN)
+def test_what_is_no_child_fails_the_step_at_once_and_asks_no_hook(
+    app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep], blamed: str
+) -> None:
+    def compute(job: Job) -> None:
+        job.children(*NOT_CHILDREN[blamed](app, leaf("good")))
+
+    script = Script(app, clock, compute=compute, retry_exception=True, ignore_exception=True)
+    step = script.run()
+    assert (step.state, step.reason, step.attempts) == ("Failed", "bad_children", 1)
+    assert blamed in str(step.error_message)
+    assert script.calls == ["compute"]
+    assert below(app, step) == []
+
+
+def test_a_child_by_another_way_that_cannot_be_created_fails_the_step_at_once_too(
+    app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep]
+) -> None:
+    def compute(job: Job) -> None:
+        child = leaf("twice", parent=job.step)
+        app.enqueue_many([child, child])
+
+    step = Script(app, clock, compute=compute).run()
+    assert (step.state, step.reason, step.attempts) == ("Failed", "bad_children", 1)
+
+
+def test_drafts_may_come_from_a_generator(app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep]) -> None:
+    script = parent_that(app, clock, lambda step: step.children((leaf(name) for name in "ab"), leaf("c")))
+    assert {step.name: step.index for step in below(app, script.run())} == {"a": 1, "b": 1, "c": 2}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -127,7 +127,7 @@ class Job:
         """Let the step end as if this had been raised."""
         raise error
 
-    def children(self, *steps: NewStep | Sequence[NewStep]) -> list[StepRef]:
+    def children(self, *steps: NewStep | Iterable[NewStep]) -> list[StepRef]:
         """Create a child block: see `RunningStep.children`."""
         return self.step.children(*steps)
 

@@ -16,6 +16,10 @@ class InvalidStep(StepwellError, ValueError):
     """A step that cannot be created: bad arguments, an unknown parent, a cycle. Nothing was written."""
 
 
+class BadChildren(InvalidStep):
+    """What a step wanted below itself cannot be created: it fails, for no other attempt would make better ones."""
+
+
 class UnstorableValue(InvalidStep):
     """A value that JSON, SQLite or PostgreSQL cannot keep; the message gives its path."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.enqueue.draft import NewStep
+from stepwell.enqueue.draft import NewStep, check
 from stepwell.enqueue.parcel import wrap
 from stepwell.ids import canonical_uuid, uuid7
-from stepwell.model.errors import InvalidStep
+from stepwell.model.errors import BadChildren, InvalidStep
 from stepwell.model.step import Step, StepRef
 
 
@@ -29,22 +29,22 @@ class Family:
         self._last_index = 0
         self._lock = threading.RLock()  # the job may have threads of its own
 
-    def add_block(self, places: Sequence[NewStep | Sequence[NewStep]]) -> list[StepRef]:
+    def add_block(self, places: Sequence[NewStep | Iterable[NewStep]]) -> list[StepRef]:
         """Children, one place after the other; those of a list side by side."""
         with self._lock:
             return self.add(*self._in_order(places))
 
-    def _in_order(self, places: Sequence[NewStep | Sequence[NewStep]]) -> tuple[list[NewStep], list[NewStep]]:
+    def _in_order(self, places: Sequence[NewStep | Iterable[NewStep]]) -> tuple[list[NewStep], list[NewStep]]:
         given: list[NewStep] = []
         children: list[NewStep] = []
         for place in places:
-            together = [place] if isinstance(place, NewStep) else list(place)
+            together = _drafts_at(place)
             if any(draft.index is None and draft.type == "default" for draft in together):
                 self._last_index += 1
             turn = self._last_index
             for draft in together:
                 if draft.parent is not None and not self._is_parent(draft.parent):
-                    raise InvalidStep(f"{_name(draft)} has another parent: create it with app.enqueue")
+                    raise BadChildren(f"{_name(draft)} has another parent: create it with app.enqueue")
                 index = turn if draft.index is None and draft.type == "default" else draft.index
                 children.append(replace(draft, parent=self._parent.uuid, index=index))
                 if draft.type == "default":
@@ -56,7 +56,7 @@ class Family:
         """Hold them; `given` are the same drafts as the job knows them, if they are others."""
         given = drafts if given is None else given
         if len({id(draft) for draft in given}) < len(given):
-            raise InvalidStep("the same NewStep stands in the call twice")
+            raise BadChildren("the same NewStep stands in the call twice: make a draft for each step")
         uuids = [uuid7() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
         new = {id(draft): (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
         with self._lock:
@@ -98,11 +98,32 @@ class Family:
                 return _key(step)
             found = new.get(id(step)) or self._drafts.get(id(step))
             if found is None:
-                raise InvalidStep(f"{_name(draft)} names a new step that was not created in this run")
+                raise BadChildren(f"{_name(draft)} names a new step that was not created in this run")
             return found[1]
 
         parent = None if draft.parent is None else meant(draft.parent)
         return replace(draft, parent=parent, depends_on=tuple(map(meant, draft.depends_on)))
+
+
+def _drafts_at(place: Any) -> list[NewStep]:
+    """The drafts that stand side by side at one place, each of them fit to be created."""
+    many = isinstance(place, Iterable) and not isinstance(place, str | bytes | Mapping)
+    together = list(place) if many else [place]
+    for draft in together:
+        if not isinstance(draft, NewStep):
+            raise BadChildren(_not_a_draft(draft))
+        try:
+            check(draft)
+        except InvalidStep as error:
+            raise BadChildren(str(error)) from error
+    return together
+
+
+def _not_a_draft(value: object) -> str:
+    if isinstance(value, Step | StepRef):
+        return f"children({value!r}): that step exists already; give a draft of a new one, as fetch.draft(…) makes it"
+    shown = getattr(value, "action", None) or ascii(value)[:80]  # a job, by its name
+    return f"children({shown}): give drafts of new steps, as fetch.draft(…) makes them, or lists of drafts"
 
 
 def _name(draft: NewStep) -> str:

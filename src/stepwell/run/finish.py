@@ -11,7 +11,7 @@ import msgspec
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.parcel import unwrap
 from stepwell.events import Events, StepFailed
-from stepwell.model.errors import InvalidStep, KeyConflict
+from stepwell.model.errors import BadChildren, InvalidStep, KeyConflict
 from stepwell.model.reasons import BAD_CHILDREN
 from stepwell.model.states import State
 from stepwell.run.ending import Ending
@@ -42,10 +42,6 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 Ended = tuple[Claim, Ending]
-
-
-class BadChildren(InvalidStep):
-    """What a step wanted below itself cannot be created."""
 
 
 class Finisher:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -269,7 +269,7 @@ class RunningStep(StepRef):
             self._family = Family(self.ref, self._row["child_block_uuid"])
         return self._family
 
-    def children(self, *steps: NewStep | Sequence[NewStep]) -> list[StepRef]:
+    def children(self, *steps: NewStep | Iterable[NewStep]) -> list[StepRef]:
         """Create a child block: one argument after the other; those of a list side by side.
 
         `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written with the
