@@ -114,8 +114,8 @@ def readable(text: str | None) -> Any:
 
 
 def _pydantic_or_refuse(value: Any) -> Any:
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+    if hasattr(value, "model_dump"):  # in the form, and under the names, that the model takes back
+        return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 

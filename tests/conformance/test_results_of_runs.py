@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field
 
-from stepwell import NOT_COMPLETED, Job, Stepwell
+from stepwell import NOT_COMPLETED, InvalidStep, Job, Stepwell
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script, settle
 
@@ -150,3 +152,40 @@ def test_a_constructor_that_refuses_its_arguments_fails_the_step_but_other_error
     settle(app, clock)
     assert (bad.step().reason, bad.step().attempts) == ("bad_arguments", 1)
     assert (good.result(timeout=0), good.step().retries) == (3, 1)
+
+
+# Models -----------------------------------------------------------------------------------------------------------
+
+
+class Fill(BaseModel):
+    size: Decimal = Field(alias="sz")
+    at: datetime
+
+
+class Order(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    number: int = Field(alias="orderNumber")
+    fills: list[Fill] = []
+
+
+def test_pydantic_models_go_in_and_out_by_their_aliases_also_in_lists(app: Stepwell, clock: ManualClock) -> None:
+    @app.job()
+    def merge(first: Order, others: list[Order]) -> list[Order]:
+        assert isinstance(first.fills[0], Fill)
+        return [first, *others]
+
+    @app.job()
+    def largest(order: Order) -> Fill:
+        return max(order.fills, key=lambda fill: fill.size)
+
+    order = Order.model_validate({"orderNumber": 7, "fills": [{"sz": "1.5", "at": "2026-01-01T00:00:00Z"}]})
+    merged, best = merge.enqueue(order, others=[order]), largest.enqueue(order)
+    app.run_until_idle()
+    assert merged.result(timeout=0) == [order, order]
+    assert best.result(timeout=0) == order.fills[0]
+    stored = {"orderNumber": 7, "fills": [{"sz": "1.5", "at": "2026-01-01T00:00:00Z"}]}
+    assert merged.step().arguments == {"first": stored, "others": [stored]}
+    assert merged.step().response == [stored, stored]
+    with pytest.raises(InvalidStep, match=r"order: .*Order"):
+        largest.enqueue({"number": "seven"})  # type: ignore[arg-type]

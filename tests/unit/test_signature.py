@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NoReturn, TypedDict
 from uuid import UUID
 
 import msgspec
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field
+from pydantic.alias_generators import to_camel
 
 from stepwell import InvalidStep, Job, StepwellError, UnstorableValue, codec
 from stepwell.define.signature import Signature, is_coroutine
@@ -35,6 +37,12 @@ class Order:
     tags: list[str]
 
 
+@dataclass
+class Refund:
+    id: UUID
+    order: UUID
+
+
 class Point(NamedTuple):
     x: int
     y: int
@@ -44,26 +52,35 @@ class Options(TypedDict, total=False):
     dry: bool
 
 
-class Model:
-    """Shaped like a pydantic model, which may not be installed."""
+class Model(BaseModel):
+    n: int
 
-    def __init__(self, n: int) -> None:
-        self.n = n
 
-    def model_dump(self, mode: str) -> dict[str, int]:
-        assert mode == "json"
-        return {"n": self.n}
+class Candle(BaseModel):
+    """Whose names are others in Python than in JSON."""
 
-    @classmethod
-    def model_validate(cls, value: Any) -> Model:
-        if not isinstance(value, dict) or not isinstance(value.get("n"), int):
-            raise ValueError("n is not a number")
-        return cls(value["n"])
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Model) and other.n == self.n
+    opened_at: datetime
+    close: Decimal = Field(alias="c")
+    parts: list[Model] = []
 
-    __hash__ = None  # type: ignore[assignment]
+    @computed_field
+    def is_whole(self) -> bool:
+        return not self.parts
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    at: datetime
+    ids: set[UUID]
+
+
+class Numbers(RootModel[list[int]]): ...
+
+
+CANDLE = Candle.model_validate({"openedAt": "2026-01-01T00:00:00Z", "c": "1.5", "parts": [{"n": 1}]})
 
 
 ORDER = Order(UUID(int=7), Decimal("1.10"), Side.SELL, datetime(2026, 1, 1, tzinfo=UTC), ["a"])
@@ -94,8 +111,13 @@ VALUES: list[tuple[Any, Any]] = [
     (Literal["a", "b"], "b"),
     (Sequence[Decimal], [Decimal(1)]),
     (Mapping[str, UUID], {"a": UUID(int=1)}),
-    (Model, Model(3)),
-    (list[Model], [Model(3)]),
+    (Model, Model(n=3)),
+    (list[Model], [Model(n=3)]),
+    (Candle, CANDLE),
+    (list[Candle], [CANDLE]),
+    (dict[str, Candle | None], {"a": CANDLE, "b": None}),
+    (Strict, Strict(at=datetime(2026, 1, 1, tzinfo=UTC), ids={UUID(int=1)})),
+    (Numbers, Numbers([1, 2])),
     (Any, {"anything": [1, None]}),
     (object, "anything"),
 ]
@@ -139,13 +161,14 @@ def test_values_come_out_as_they_went_in(hint: Any, value: Any) -> None:
         (list[int], [1, "2"]),
         (Literal["a"], "b"),
         (Model, {"n": "x"}),
+        (list[Candle], [{"openedAt": "yesterday", "c": "1"}]),
         (Annotated[int, msgspec.Meta(ge=0)], -1),
     ],
     ids=lambda value: repr(value)[:40],
 )
 def test_what_does_not_fit_is_refused_when_it_is_enqueued_and_when_it_runs(hint: Any, value: Any) -> None:
     signature = taking(hint)
-    with pytest.raises(InvalidStep, match=r"take: value: .*; nothing was written"):
+    with pytest.raises(InvalidStep, match=r"(?s)take: value: .*; nothing was written"):
         signature.arguments((value,), {})
     with pytest.raises(ValueError, match="value: "):
         signature.typed({"value": through_json(value)})
@@ -190,11 +213,15 @@ def test_parameters_without_a_name_are_refused_when_the_job_is_defined() -> None
             Signature("take", code, code)
 
 
-def test_an_annotation_that_cannot_be_resolved_does_not_cost_the_others_their_types() -> None:
+def test_an_annotation_that_cannot_be_resolved_does_not_cost_the_others_their_types(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def take(at: datetime, what: Unknown, n: int = 1) -> Decimal:
         return Decimal(n)
 
     signature = Signature("take", take, take)
+    assert "its parameter what arrives as plain data" in caplog.text
+    assert "cannot be turned into Unknown" in caplog.text
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     assert signature.typed({"at": moment.isoformat(), "what": [1]}) == {"at": moment, "what": [1]}
     assert signature.result("1.5") == Decimal("1.5")
@@ -202,8 +229,35 @@ def test_an_annotation_that_cannot_be_resolved_does_not_cost_the_others_their_ty
         signature.arguments((moment, None), {"n": "x"})
 
 
-def test_types_that_json_cannot_tell_apart_stay_as_they_are_stored() -> None:
-    assert taking(datetime | Decimal).typed({"value": "1.5"}) == {"value": "1.5"}
+def test_a_model_is_stored_under_the_names_that_it_has_in_json() -> None:
+    stored = {"openedAt": "2026-01-01T00:00:00Z", "c": "1.5", "parts": [{"n": 1}]}
+    assert through_json(CANDLE) == stored
+
+
+@pytest.mark.parametrize("hint", [datetime | Decimal, Order | Point | Refund, list[Order | Refund], Model | Candle])
+def test_types_that_json_cannot_tell_apart_stay_as_they_are_stored_and_that_is_said_once(
+    hint: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    signature = taking(hint)
+    assert signature.typed({"value": "1.5"}) == {"value": "1.5"}
+    assert signature.result({"a": 1}) == {"a": 1}
+    parameter, result = [record.getMessage() for record in caplog.records if record.name == "stepwell.jobs"]
+    assert parameter.startswith("the job take: its parameter value arrives as plain data")
+    assert result.startswith("the job take: its result arrives as plain data")
+
+
+def test_what_promises_nothing_or_keeps_its_promise_needs_no_word(caplog: pytest.LogCaptureFixture) -> None:
+    for hint, _ in VALUES:
+        taking(hint)
+
+    def bare(value, other=1, **more: Order | Refund): ...
+    def ends() -> NoReturn:
+        raise SystemExit
+
+    Signature("bare", bare, bare)
+    Signature("ends", ends, ends)
+    taking(None)
+    assert caplog.records == []
 
 
 def test_no_result_is_none_whatever_the_annotation_says() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import types
 import typing
 from collections.abc import Callable
@@ -12,6 +13,8 @@ import msgspec
 
 from stepwell import codec
 from stepwell.model.errors import InvalidStep, StepwellError
+
+_LOGGER: Final = logging.getLogger("stepwell.jobs")
 
 _SIMPLE: Final = (str, int, bool, float)
 
@@ -48,11 +51,19 @@ class Signature:
         self._by_position = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
         self._needed = frozenset(each.name for each in parameters if each.default is each.empty)
         hints = _hints(takes)
-        self._types = {
-            name: hint for name in self._signature.parameters if (hint := _decodable(hints.get(name))) is not Any
-        }
-        self._types.pop(self._extras or "", None)
-        self._result = _decodable(_hints(gives).get("return"))
+        self._types: dict[str, Any] = {}
+        for parameter in parameters:
+            if parameter.name == self._extras:
+                continue
+            hint = _decodable(hints.get(parameter.name))
+            if hint is not Any:
+                self._types[parameter.name] = hint
+            elif _promises(hints.get(parameter.name, parameter.annotation)):
+                _warn(action, f"its parameter {parameter.name}", hints.get(parameter.name, parameter.annotation))
+        said = _hints(gives).get("return")
+        self._result = _decodable(said)
+        if self._result is Any and _promises(said):
+            _warn(action, "its result", said)
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by their names; refuses those that the callable would not take."""
@@ -126,6 +137,21 @@ def _hint(said: Any, target: Any) -> Any:
         return None
 
 
+def _promises(hint: Any) -> bool:
+    """Whether an annotation says that values are something else than the plain data of JSON."""
+    return hint not in (None, Any, object, type(None), typing.NoReturn, typing.Never, inspect.Parameter.empty)
+
+
+def _warn(action: str, what: str, hint: Any) -> None:
+    _LOGGER.warning(
+        "the job %s: %s arrives as plain data (dicts, lists, text, numbers), for JSON cannot be turned into %s; "
+        "annotate it with a type that can be told from its JSON, or as Any",
+        action,
+        what,
+        hint if isinstance(hint, str) else inspect.formatannotation(hint),
+    )
+
+
 def _decodable(hint: Any) -> Any:
     """The type itself, or Any if values of it cannot be made from JSON."""
     if hint is None or hint is Any or hint is inspect.Parameter.empty:
@@ -144,10 +170,13 @@ def _convert(value: Any, hint: Any) -> Any:
 
 
 def _make(hint: Any, value: Any) -> Any:
-    """Types that msgspec does not know: pydantic's models make themselves; anything else stays as it is stored."""
-    maker = getattr(hint, "model_validate", None)
+    """Types that msgspec does not know: pydantic's models make themselves; anything else stays as it is stored.
+
+    From JSON, for a strict model takes text for a date from there alone.
+    """
+    maker = getattr(hint, "model_validate_json", None)
     if maker is not None:
-        return maker(value)
+        return maker(msgspec.json.encode(value))
     return value
 
 
