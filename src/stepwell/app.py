@@ -16,6 +16,7 @@ from stepwell.define.registry import (
     Registration,
     Registry,
     RetryRule,
+    known_settings,
 )
 from stepwell.dispatch import explain as explaining
 from stepwell.dispatch.dispatcher import Dispatcher
@@ -160,9 +161,15 @@ class Stepwell:
     def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> StepRef:
         """Create one step; `settings` are the fields of `NewStep`.
 
-        With `connection`, an open `sqlite3` or `psycopg` connection, it lives and dies with the caller's transaction.
+        A job of this app brings its own settings and checks the arguments, as its own `enqueue` does; any other action
+        is taken as it comes, for another program may know it. With `connection`, an open `sqlite3` or `psycopg`
+        connection, the step lives and dies with the caller's transaction.
         """
-        draft = NewStep(action=action, arguments={} if arguments is None else arguments, **settings)
+        arguments = {} if arguments is None else arguments
+        if action in self.jobs:
+            draft = self.jobs[action].options(**settings).draft_by_name(arguments)
+        else:
+            draft = NewStep(action=action, arguments=arguments, **known_settings(action, settings))
         return self.enqueue_many([draft], connection=connection)[0]
 
     def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:

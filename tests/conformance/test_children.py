@@ -283,7 +283,7 @@ BAD: dict[str, NewStep] = {
 def test_children_that_cannot_be_created_fail_the_step_without_a_retry(
     app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep], bad: str, later: bool
 ) -> None:
-    app.enqueue("leaf", {"n": 1}, key="taken", delay=3600)
+    app.enqueue_many([NewStep(action="leaf", arguments={"n": 1}, key="taken", delay=3600)])
 
     def compute(job: Job) -> None:
         job.children(leaf("good"), BAD[bad])

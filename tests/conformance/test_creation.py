@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from stepwell import InvalidStep, NewStep, StepNotFound, Stepwell, StepwellError, UnstorableValue
+from stepwell import InvalidStep, NewStep, StepNotFound, StepRef, Stepwell, StepwellError, UnstorableValue
 from tests.conformance.support import Engine
 from tests.unit.test_codec import REFUSED
 
@@ -111,7 +112,7 @@ def test_results_of_a_bulk_call_stand_in_the_order_of_the_drafts(engine: Engine)
 def test_arguments_that_cannot_be_stored_are_refused_with_their_path(engine: Engine, value: Any, said: str) -> None:
     before = engine.snapshot()
     with pytest.raises(UnstorableValue) as refusal:
-        engine.app.enqueue("behave", value)
+        engine.app.enqueue("anything", value)
     assert said in str(refusal.value)
     assert engine.snapshot() == before
 
@@ -125,7 +126,7 @@ def test_what_stands_at_the_limits_comes_back_from_every_database(engine: Engine
         "key with . and [0]": {"": None},
         "long": "x" * 1_000_000,
     }
-    back = engine.app.step(engine.app.enqueue("behave", value)).arguments
+    back = engine.app.step(engine.app.enqueue("anything", value)).arguments
     assert back == value
     assert str(back["floats"]) == str(value["floats"])
 
@@ -133,8 +134,9 @@ def test_what_stands_at_the_limits_comes_back_from_every_database(engine: Engine
 @pytest.mark.parametrize("arguments", [[1, 2], "text", 7, True, 1.5], ids=repr)
 def test_arguments_are_given_by_name(engine: Engine, arguments: Any) -> None:
     """They become the keywords of the job; anything else could never run."""
-    with pytest.raises(InvalidStep, match="by name"):
-        engine.app.enqueue("behave", arguments)
+    for action in ("behave", "anything"):
+        with pytest.raises(InvalidStep, match="by name"):
+            engine.app.enqueue(action, arguments)
     assert engine.app.steps() == []
 
 
@@ -218,8 +220,9 @@ def test_everything_wrong_with_a_step_is_said_at_once(engine: Engine) -> None:
 
 
 def test_an_unknown_setting_is_refused(engine: Engine) -> None:
-    with pytest.raises(TypeError, match="colour"):
-        engine.app.enqueue("behave", colour="red")
+    for action in ("behave", "unknown"):
+        with pytest.raises(StepwellError, match="there is no setting colour"):
+            engine.app.enqueue(action, colour="red")
 
 
 # Later -----------------------------------------------------------------------------------------------------------
@@ -300,3 +303,47 @@ def test_a_job_makes_a_step_of_a_call(app: Stepwell) -> None:
     assert app.step(step).response == "BTCBTC"
     with pytest.raises(InvalidStep, match="missing a required argument"):
         fetch.enqueue()  # type: ignore[call-arg]
+
+
+@dataclass
+class Wanted:
+    symbol: str
+
+
+def test_a_job_of_the_app_that_is_enqueued_by_its_name_brings_its_own_settings(app: Stepwell) -> None:
+    @app.job(
+        retries=5, timeout=30, cooldown=2, queue="candles", delay=60, concurrency_key=lambda symbol, depth=3: symbol
+    )
+    def fetch(symbol: str, depth: int = 3) -> str:
+        return symbol * depth
+
+    def settings(step: StepRef) -> tuple[Any, ...]:
+        row = app.step(step)
+        return row.max_retries, row.timeout, row.cooldown, row.queue, row.concurrency_key, row.arguments
+
+    expected = (5, 30.0, 2.0, "candles", "BTC", {"symbol": "BTC"})
+    assert settings(fetch.enqueue("BTC")) == expected
+    assert settings(app.enqueue("fetch", {"symbol": "BTC"})) == expected
+    assert settings(app.enqueue("fetch", Wanted("BTC"))) == expected
+    other = app.enqueue("fetch", {"symbol": "ETH"}, retries=1, queue="indicators", timeout=0)
+    assert settings(other) == (1, 0.0, 2.0, "indicators", "ETH", {"symbol": "ETH"})
+    moment = datetime(2027, 1, 1, tzinfo=UTC)
+    assert app.step(app.enqueue("fetch", {"symbol": "BTC"}, dispatch_after=moment)).dispatch_after == moment
+
+
+def test_a_job_of_the_app_that_is_enqueued_by_its_name_checks_its_arguments(app: Stepwell) -> None:
+    @app.job()
+    def fetch(symbol: str, depth: int = 3) -> str:
+        return symbol * depth
+
+    for arguments, blamed in [
+        (None, "missing a required argument: 'symbol'"),
+        ({"symbol": 7}, "symbol: Expected `str`"),
+        ({"symbol": "BTC", "colour": "red"}, "unexpected keyword argument 'colour'"),
+        ({"symbol": "BTC", 7: 7}, "unexpected keyword argument '7'"),
+        (["BTC"], "arguments are given by name"),
+    ]:
+        with pytest.raises(InvalidStep, match=blamed):
+            app.enqueue("fetch", arguments)
+    assert app.steps() == []
+    assert app.step(app.enqueue("of another program", {"symbol": 7})).arguments == {"symbol": 7}

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from stepwell import codec
 from stepwell.define.job import Job, hooks_of
 from stepwell.define.signature import Signature, is_coroutine
-from stepwell.enqueue.draft import NewStep, problems
+from stepwell.enqueue.draft import NewStep, encode_arguments, problems
 from stepwell.model.errors import StepwellError, UnknownAction
 from stepwell.run.backoff import Backoff, problem_of_backoff
 from stepwell.share.strategies import DEFAULT_PRIORITY, Priority
@@ -28,6 +29,8 @@ MAX_NOT_COMPLETED: Final = 20
 RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], bool]
 
 _SETTINGS: Final = frozenset(NewStep.__struct_fields__) - {"action", "arguments"}
+# Two ways to say the same: who says it in one way does not mean what the job says in the other.
+_EXCLUDES: Final = {"delay": "dispatch_after", "dispatch_after": "delay"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,15 @@ class JobDefinition(Generic[P, R]):
 
     def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
         """The same step, not created yet: to be given a place in a tree or a graph with others."""
-        arguments = self.signature.arguments(args, kwargs)
+        return self._draft_of(self.signature.arguments(args, kwargs))
+
+    def draft_by_name(self, arguments: Any) -> NewStep:
+        """The same for arguments that are given as they are stored: by name, in a dict or what becomes one in JSON."""
+        if not isinstance(arguments, dict) or not all(isinstance(name, str) for name in arguments):
+            arguments = codec.decode(encode_arguments(NewStep(action=self.action, arguments=arguments)))
+        return self._draft_of(self.signature.arguments((), arguments))
+
+    def _draft_of(self, arguments: dict[str, Any]) -> NewStep:
         settings = self.settings
         if callable(settings.get("concurrency_key")):
             settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
@@ -141,7 +152,9 @@ class JobDefinition(Generic[P, R]):
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
         """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""
-        return replace(self, settings={**self.settings, **known_settings(self.action, settings)})
+        given = known_settings(self.action, settings)
+        kept = {name: value for name, value in self.settings.items() if given.get(_EXCLUDES.get(name, "")) is None}
+        return replace(self, settings={**kept, **given})
 
     def begin(self, arguments: dict[str, Any]) -> Job:
         """The job itself, ready to run with stored arguments."""
@@ -242,8 +255,8 @@ class Registry:
     def __iter__(self) -> Iterator[JobDefinition[..., Any]]:
         return iter(self._jobs.values())
 
-    def __contains__(self, action: str) -> bool:
-        return action in self._jobs
+    def __contains__(self, action: object) -> bool:
+        return isinstance(action, str) and action in self._jobs
 
     def __getitem__(self, action: str) -> JobDefinition[..., Any]:
         try:
