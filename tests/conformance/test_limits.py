@@ -12,6 +12,7 @@ from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Claim, Finisher
 from stepwell.run.worker_row import WorkerRow
+from stepwell.share.limits import Kind
 from stepwell.share.strategies import Priority, Strategy
 from tests.conformance.support import Engine, failed, returned
 
@@ -226,6 +227,42 @@ def test_what_runs_already_counts_for_the_shares(engine: Engine) -> None:
     enqueue(engine, 5, "report")
     hand = Hand(engine.app, DivideTotalValueEqually())
     assert Counter(claim.row["action"] for claim in hand.claim(2, {"mail": 4})) == {"report": 2}
+
+
+WEIGHTS = {"mail": 3, "report": 2, "behave": 1}
+
+
+@pytest.mark.parametrize("limit", [None, "total", "queue"])
+def test_claims_of_one_are_shared_by_weight_over_time(engine: Engine, limit: Kind | None) -> None:
+    for action in WEIGHTS:
+        enqueue(engine, 60, action)
+    if limit:
+        engine.app.limits.set(limit, "default" if limit == "queue" else "", 1)
+    hand = Hand(engine.app, DivideTotalValueEqually(), WEIGHTS)
+    ran: Counter[str] = Counter()
+    for _ in range(60):
+        claims = hand.claim(5 if limit else 1)
+        ran.update(claim.row["action"] for claim in claims)
+        hand.finish(claims)
+    assert ran == {"mail": 30, "report": 20, "behave": 10}
+
+
+def test_a_worker_with_one_slot_runs_every_job_by_its_weight(engine: Engine) -> None:
+    ran: list[str] = []
+
+    def note(name: str) -> None:
+        ran.append(name)
+        if len(ran) == 60:
+            worker.stop()
+
+    for name, weight in WEIGHTS.items():
+        engine.app.job(name=f"{name} by weight", weight=weight)(note)
+        engine.app.enqueue_many(NewStep(action=f"{name} by weight", arguments={"name": name}) for _ in range(60))
+    worker = engine.app.worker(slots=1, strategy=DivideTotalValueEqually())
+    worker.run()
+    shares = Counter(ran[:60])
+    assert all(abs(shares[name] - 10 * weight) <= 10 for name, weight in WEIGHTS.items()), shares
+    assert shares["behave"] >= 5
 
 
 class Broken:

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
 from stepwell.run.finish import Claim
 from stepwell.run.worker_row import WorkerRow
-from stepwell.share.limits import room_for_claim
-from stepwell.share.strategies import URGENT_TURNS, Priority, SortByDateCreated, Strategy, safely
+from stepwell.share.limits import Room, room_for_claim
+from stepwell.share.strategies import (
+    URGENT_TURNS,
+    DivideTotalValueEqually,
+    Priority,
+    SortByDateCreated,
+    Strategy,
+    safely,
+)
+from stepwell.share.turns import TakeTurns
 from stepwell.store import Database, Row, Transaction
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
@@ -37,6 +46,8 @@ class Claimer:
         self._database = database
         self._worker = worker
         self._strategy = strategy or SortByDateCreated()
+        if isinstance(self._strategy, DivideTotalValueEqually):
+            self._strategy = TakeTurns(worker.slots)  # a claim that is rolled back has had its turn: one, at most
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
@@ -75,26 +86,43 @@ class Claimer:
             full_actions=tx.array([] if room is None else room.full_actions()),
         )
         if divides:
-            rows = self._share_out(rows, limit, held)
+            rows = self._share_out(rows, limit, held, room)
         if room is not None:
             rows = [row for row in rows if room.take(row["queue"], row["action"])]
         return [row["step_id"] for row in rows[:limit]]
 
-    def _share_out(self, rows: list[Row], limit: int, held: Mapping[str, int]) -> list[Row]:
+    def _share_out(self, rows: list[Row], limit: int, held: Mapping[str, int], room: Room | None) -> list[Row]:
         """The rows that the strategy grants, then (should a limit turn one of them away) the rest by age."""
-        grants = safely(self._strategy, limit, Counter(row["action"] for row in rows), self._weights, held)
+        waiting = Counter(row["action"] for row in rows)
+        if room is not None:  # what cannot begin is not given out: it would be a turn for nothing
+            limit = min(limit, room.left(Counter(row["queue"] for row in rows)))
+            waiting = Counter(
+                {action: min(count, room.actions.get(action, count)) for action, count in waiting.items()}
+            )
+        grants = safely(self._strategy, limit, waiting, self._weights, held)
         if grants is None:
             return rows
-        left = dict(grants)
+        to_take = dict(grants)
         granted, others = [], []
         for row in rows:
-            if left.get(row["action"], 0) > 0:
-                left[row["action"]] -= 1
+            if to_take.get(row["action"], 0) > 0:
+                to_take[row["action"]] -= 1
                 granted.append(row)
             else:
                 others.append(row)
-        return granted + others
+        return _mixed(granted) + others
 
     def is_there_work(self) -> bool:
         """A look that only reads."""
         return self._database.read(lambda tx: tx.value("is_there_work", worker=self._worker.id)) is not None
+
+
+def _mixed(rows: list[Row]) -> list[Row]:
+    """The urgent first, and then not one action after the other: each spread evenly, for some may begin much later."""
+    kinds = [(row["turn"], row["action"]) for row in rows]
+    counts, seen = Counter(kinds), Counter[tuple[int, str]]()
+    places = []
+    for number, kind in enumerate(kinds):
+        places.append((kind[0], Fraction(2 * seen[kind] + 1, 2 * counts[kind]), number))
+        seen[kind] += 1
+    return [rows[number] for _, _, number in sorted(places)]

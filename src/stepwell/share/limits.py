@@ -41,6 +41,11 @@ class Room:
             self.actions[action] -= 1
         return True
 
+    def left(self, queues: Counter[str]) -> int:
+        """How many of so many steps of each queue may begin, at most."""
+        left = sum(min(count, self.queues.get(queue, count)) for queue, count in queues.items())
+        return left if self.total is None else min(left, self.total)
+
     def full_queues(self) -> list[str]:
         return [queue for queue, room in self.queues.items() if room == 0]
 

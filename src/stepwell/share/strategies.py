@@ -24,7 +24,7 @@ DEFAULT_PRIORITY: Final = 1
 # in so many. So constant urgent work starves nobody. (`pick` in sql/*/tick.sql spells the number out.)
 URGENT_TURNS: Final = 8
 
-_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _LOGGER: Final = logging.getLogger("stepwell.share")
 
 
@@ -54,8 +54,8 @@ class SortByDateCreated:
         self,
         slots: int,
         waiting: Mapping[str, int],
-        priorities: Mapping[str, Priority] = _NONE,
-        held: Mapping[str, int] = _NONE,
+        priorities: Mapping[str, Priority] = NONE,
+        held: Mapping[str, int] = NONE,
     ) -> None:
         return None
 
@@ -75,21 +75,18 @@ class DivideTotalValueEqually:
 
     >>> DivideTotalValueEqually().grants(1, {"mail": 50, "report": 50}, {"mail": 3, "report": 1}, {"mail": 3})
     {'mail': 0, 'report': 1}
+
+    Each call stands for itself; a worker, whose claims may be too small to be divided, takes turns (`TakeTurns`).
     """
 
     def grants(
         self,
         slots: int,
         waiting: Mapping[str, int],
-        priorities: Mapping[str, Priority] = _NONE,
-        held: Mapping[str, int] = _NONE,
+        priorities: Mapping[str, Priority] = NONE,
+        held: Mapping[str, int] = NONE,
     ) -> dict[str, int]:
-        claimants = [
-            _Claimant(action, _exactly(action, priorities.get(action, DEFAULT_PRIORITY)), held.get(action, 0), count)
-            for action, count in waiting.items()
-            if count > 0
-        ]
-        claimants.sort(key=lambda claimant: (-claimant.priority, claimant.action))
+        claimants = claimants_of(waiting, priorities, held)
         slots = min(max(slots, 0), sum(claimant.waiting for claimant in claimants))
         without = [claimant for claimant in claimants if not claimant.held]
         if slots <= len(without):
@@ -102,8 +99,8 @@ def safely(
     strategy: Strategy,
     slots: int,
     waiting: Mapping[str, int],
-    priorities: Mapping[str, Priority] = _NONE,
-    held: Mapping[str, int] = _NONE,
+    priorities: Mapping[str, Priority] = NONE,
+    held: Mapping[str, int] = NONE,
 ) -> Mapping[str, int] | None:
     """What the strategy grants; if it raises, or grants what is not there, that is logged and oldest-first serves.
 
@@ -135,30 +132,39 @@ def _problem(granted: Mapping[str, int], slots: int, waiting: Mapping[str, int])
 
 
 @dataclass(frozen=True, slots=True)
-class _Claimant:
+class Claimant:
+    """An action with work."""
+
     action: str
     priority: Fraction
     held: int
     waiting: int
 
     @property
-    def least(self) -> int:
-        """What is held cannot be taken away, and nobody goes without."""
-        return max(self.held, 1)
-
-    @property
     def most(self) -> int:
         return self.held + self.waiting
 
 
-def _divide(claimants: list[_Claimant], slots: int) -> dict[str, int]:
+def claimants_of(
+    waiting: Mapping[str, int], priorities: Mapping[str, Priority], held: Mapping[str, int]
+) -> list[Claimant]:
+    """The actions that have work, the larger priority first, then by name."""
+    claimants = [
+        Claimant(action, _exactly(action, priorities.get(action, DEFAULT_PRIORITY)), held.get(action, 0), count)
+        for action, count in waiting.items()
+        if count > 0
+    ]
+    return sorted(claimants, key=lambda claimant: (-claimant.priority, claimant.action))
+
+
+def _divide(claimants: list[Claimant], slots: int) -> dict[str, int]:
     """Round the exact shares down, and give what is left to the largest remainders.
 
     A share that is no whole number is below what its action can use, so one more always fits.
     """
     total = slots + sum(claimant.held for claimant in claimants)
-    level = _level(claimants, total)
-    shares = {c.action: min(max(level * c.priority, Fraction(c.least)), Fraction(c.most)) for c in claimants}
+    # What is held cannot be taken away, and nobody goes without.
+    shares = fill([Basin(c.action, c.priority, max(c.held, 1), c.most) for c in claimants], total)
     counts = {action: int(share) for action, share in shares.items()}
     # Sorting keeps the order of equals: by priority, then by name.
     by_remainder = sorted(counts, key=lambda action: counts[action] - shares[action])
@@ -167,25 +173,39 @@ def _divide(claimants: list[_Claimant], slots: int) -> dict[str, int]:
     return {claimant.action: counts[claimant.action] - claimant.held for claimant in claimants}
 
 
-def _level(claimants: Iterable[_Claimant], total: int) -> Fraction:
-    """How many slots one unit of priority is worth, so that all shares together are the total.
+@dataclass(frozen=True, slots=True)
+class Basin:
+    """What an action may have of a total: its share by priority, but no less and no more than this."""
+
+    action: str
+    priority: Fraction
+    least: int
+    most: int
+
+
+def fill(basins: Iterable[Basin], total: int) -> dict[str, Fraction]:
+    """The exact share of each action, so that all together are the total.
 
     Picture basins side by side, as wide as their priorities, each with a bottom (least) and a brim (most), filled
     with one level of water: we pass the bottoms and brims in the order in which the rising water reaches them.
     """
+    basins = list(basins)
     edges: list[tuple[Fraction, Fraction]] = []
     filled = Fraction(0)
-    for claimant in claimants:
-        filled += claimant.least
-        edges.append((claimant.least / claimant.priority, claimant.priority))
-        edges.append((claimant.most / claimant.priority, -claimant.priority))
-    level, width = Fraction(0), Fraction(0)
+    for basin in basins:
+        filled += basin.least
+        edges.append((basin.least / basin.priority, basin.priority))
+        edges.append((basin.most / basin.priority, -basin.priority))
+    level, width = Fraction(0), Fraction(0)  # a level is what one unit of priority is worth
     for edge, change in sorted(edges):
         if filled + width * (edge - level) >= total:
             break
         filled += width * (edge - level)
         level, width = edge, width + change
-    return level + (total - filled) / width if width else level
+    level = level + (total - filled) / width if width else level
+    return {
+        basin.action: min(max(level * basin.priority, Fraction(basin.least)), Fraction(basin.most)) for basin in basins
+    }
 
 
 def _exactly(action: str, priority: Any) -> Fraction:

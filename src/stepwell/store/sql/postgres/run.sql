@@ -36,8 +36,8 @@ WITH breaker (value) AS (
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
     FROM candidates
 )
-SELECT step_id, queue, action FROM numbered
-ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
+SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS turn FROM numbered
+ORDER BY turn, queue_place, step_id
 LIMIT :most;
 
 -- name: claim(ids, worker, actor, hostname, now, margin)

@@ -30,9 +30,9 @@ WITH lanes (queue, action, place, rank) AS (
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
     FROM candidates
 )
-SELECT json_group_array(json_object('step_id', step_id, 'queue', queue, 'action', action)) AS rows_in_one
-FROM (SELECT step_id, queue, action FROM numbered
-      ORDER BY CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END, queue_place, step_id
+SELECT json_group_array(json_object('step_id', step_id, 'queue', queue, 'action', action, 'turn', turn)) AS rows_in_one
+FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS turn FROM numbered
+      ORDER BY turn, queue_place, step_id
       LIMIT :most);
 
 -- name: claim(ids, worker, actor, hostname, now, margin, batch)
