@@ -11,7 +11,7 @@ from stepwell import DivideTotalValueEqually, InvalidStep, NewStep, State, StepR
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Claim, Finisher
-from stepwell.run.worker_row import WorkerRow
+from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
 from stepwell.share.limits import Kind
 from stepwell.share.strategies import Priority, Strategy
 from tests.conformance.support import Engine, failed, returned
@@ -192,6 +192,77 @@ def test_more_steps_of_a_key_than_may_run_are_reported(engine: Engine, hand: Han
     assert (violation.promise, violation.step_id) == ("no more steps of a key run than may", first.id)
     assert violation.finding == "with its key k 2 steps hold a lease, and 1 may"
     hand.finish(claims)
+
+
+def test_a_step_that_nobody_serves_does_not_keep_its_key_from_the_others(engine: Engine, hand: Hand) -> None:
+    unknown, elsewhere = enqueue(engine, 1, "unheard of", concurrency_key="k") + enqueue(
+        engine, 1, concurrency_key="k", queue="indicators"
+    )
+    refs = enqueue(engine, 2, concurrency_key="k")
+    for ref in refs:
+        engine.app.dispatcher().run_until_quiet()
+        claims = hand.claim(5)
+        assert [claim.step_id for claim in claims] == [ref.id]
+        hand.finish(claims)
+    assert "no live worker serves" in engine.app.explain(unknown).summary
+    assert [obstacle.condition for obstacle in engine.app.explain(elsewhere).obstacles] == ["workers"]
+    assert engine.app.sweep() == []
+
+
+def test_a_worker_that_comes_finds_the_keys_that_waited_for_it(engine: Engine) -> None:
+    first, _ = enqueue(engine, 2, concurrency_key="k")
+    engine.app.dispatcher().run_until_quiet()
+    hand = Hand(engine.app)
+    engine.app.dispatcher().run_until_quiet()
+    assert [claim.step_id for claim in hand.claim(5)] == [first.id]
+
+
+@pytest.mark.parametrize("end", ["signs off", "dies"])
+def test_a_key_does_not_go_with_the_worker_of_the_step_that_was_let_pass(engine: Engine, hand: Hand, end: str) -> None:
+    other = WorkerRow(engine.app.database, ["indicators"], ACTIONS, 1)
+    first = enqueue(engine, 1, concurrency_key="k", queue="indicators")[0]
+    second = enqueue(engine, 1, concurrency_key="k")[0]
+    engine.app.dispatch_once("nobody's")  # lets keys pass, and dispatches nothing
+    assert (hand.claim(5), engine.app.explain(second).obstacles[0].steps) == ([], (first.id,))
+    if end == "signs off":
+        other.sign_off()
+    else:
+        engine.clock.advance(ALIVE_SECONDS + 1)
+        hand = Hand(engine.app)
+        assert engine.app.explain(second).obstacles[0].steps == (first.id,)
+        engine.app.reaper().round()
+    engine.app.dispatch_once("nobody's")
+    assert [claim.step_id for claim in hand.claim(5)] == [second.id]
+
+
+def test_a_worker_that_was_thought_dead_finds_its_keys_when_it_is_heard_of(engine: Engine) -> None:
+    row = WorkerRow(engine.app.database, ["default"], ACTIONS, 5)
+    engine.clock.advance(ALIVE_SECONDS + 1)
+    (first,) = enqueue(engine, 1, concurrency_key="k")
+    engine.app.dispatcher().run_until_quiet()
+    assert "no live worker serves" in engine.app.explain(first).summary
+    row.heartbeat()
+    engine.app.dispatcher().run_until_quiet()
+    claimer = Claimer(engine.app.database, row)
+    assert [c.step_id for c in engine.app.database.transact(lambda tx: claimer.claim(tx, 5))] == [first.id]
+
+
+@pytest.mark.parametrize(("kind", "name"), [("queue", "candles"), ("action", "mail")])
+def test_a_step_under_a_limit_of_nothing_does_not_keep_its_key(
+    engine: Engine, hand: Hand, kind: Kind, name: str
+) -> None:
+    (first,) = enqueue(engine, 1, "mail", concurrency_key="k", queue="candles")
+    (second,) = enqueue(engine, 1, "report", concurrency_key="k")
+    engine.app.dispatch_once("nobody's")
+    engine.app.limits.set(kind, name, 0)
+    engine.app.dispatch_once("nobody's")
+    claims = hand.claim(5)
+    assert [claim.step_id for claim in claims] == [second.id]
+    assert "limit" in [obstacle.condition for obstacle in engine.app.explain(first).obstacles]
+    hand.finish(claims)
+    engine.app.limits.set(kind, name, None)
+    engine.app.dispatch_once("nobody's")
+    assert [claim.step_id for claim in hand.claim(5)] == [first.id]
 
 
 def test_the_inline_runner_obeys_keys(engine: Engine) -> None:

@@ -32,7 +32,7 @@ ABOUT_WORKERS = {"register_worker", "heartbeat", "forget_worker"}  # they have t
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
-    "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "news": ["work"],
+    "actions": ["x"], "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "news": ["work"],
 }  # fmt: skip
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",

@@ -112,7 +112,7 @@ class Dispatcher:
                 break
             now = self._database.now()
             adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
-            passed = self._database.transact(let_keys_pass)
+            passed = self._database.transact(lambda tx: let_keys_pass(tx, self._database.now()))
             found = self._probe(open_too)
             if adopted < BATCH and not passed:
                 break

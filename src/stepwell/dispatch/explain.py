@@ -163,6 +163,8 @@ def _breaker(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator
 def _key(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
     if facts["held"]:
         rows = tx.rows("holders_of_key", key=step.concurrency_key)
+        if not rows and tx.value("can_begin", queue=step.queue, action=step.action, now=now) is None:
+            return  # not its key is in the way
         yield Obstacle(
             "key",
             f"of the steps with the key {step.concurrency_key!r} only {step.concurrency_limit} may run at once: "

@@ -20,6 +20,7 @@ from stepwell.model.reasons import POISON
 from stepwell.model.states import State
 from stepwell.run.finish import RESCUES
 from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.share.limits import look_at_keys_left_behind
 from stepwell.store import Database, News, Row, Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
@@ -91,6 +92,7 @@ class Reaper:
             self._end_dead_lease(row, reaped)
         self._recover_untaken(reaped)
         now = self._database.now()
+        look_at_keys_left_behind(self._database, now)
         if self._database.read(lambda tx: tx.value("is_anything_overdue", now=now, before=_ago(now, MOURNING_SECONDS))):
             self._tidy_up(reaped, now)
         self._look_for_stalled_groups(reaped)

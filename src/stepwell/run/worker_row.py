@@ -9,7 +9,8 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Final
 
-from stepwell.store import Database, Transaction
+from stepwell.share.limits import look_at_lanes
+from stepwell.store import Database, Row, Transaction
 
 # A worker that has not been heard of for this long is taken for dead, and its steps are brought back.
 ALIVE_SECONDS: Final = 30.0
@@ -40,6 +41,7 @@ class WorkerRow:
         """Sign on, under a new name."""
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._database.transact(self._register)
+        self._look_at_lanes()
 
     def _register(self, tx: Transaction) -> None:
         now = self._database.now()
@@ -67,10 +69,22 @@ class WorkerRow:
 
     def sign_off(self) -> None:
         self._database.transact(lambda tx: tx.change("forget_worker", id=self.id))
+        self._look_at_lanes()
+
+    def _look_at_lanes(self) -> None:
+        look_at_lanes(self._database, set(self.queues), self.actions, self.id, self._database.now())
 
 
 def beat(database: Database, worker_id: str, alive_seconds: float) -> bool:
+    """Push a worker's end of life on; if it had passed already, its lanes are served again."""
     now = database.now()
     alive_until = now + timedelta(seconds=alive_seconds)
-    changed = database.transact(lambda tx: tx.change("heartbeat", id=worker_id, now=now, alive_until=alive_until))
+
+    def work(tx: Transaction) -> tuple[list[Row], int]:
+        lanes = tx.rows("lanes_if_lapsed", worker=worker_id, now=now)
+        return lanes, tx.change("heartbeat", id=worker_id, now=now, alive_until=alive_until)
+
+    lanes, changed = database.transact(work)
+    if lanes:
+        look_at_lanes(database, {row["queue"] for row in lanes}, {row["action"] for row in lanes}, worker_id, now)
     return bool(changed)

@@ -7,8 +7,9 @@ steps that share one, no more than its limit are let on the agenda to be picked;
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from stepwell.model.errors import StepwellError
@@ -72,16 +73,49 @@ def room_for_claim(tx: Transaction) -> Room:
     return room
 
 
-def let_keys_pass(tx: Transaction) -> int:
-    """Let as many steps of each marked key pass as there are places; returns how many did."""
+def let_keys_pass(tx: Transaction, now: datetime) -> int:
+    """Let as many steps of each marked key pass as there are places; returns how many did.
+
+    Only those that somebody can run now: a step that no live worker serves does not take a place from the others.
+    """
     passed = 0
     for key in sorted(row["concurrency_key"] for row in tx.rows("marked_keys", limit=KEYS_AT_ONCE)):
         tx.rows("lock_name", name=f"concurrency {key}")
         tx.change("forget_key_marks", key=key)
-        passed += tx.change("let_pass", key=key)
+        tx.change("hold_again", key=key, now=now)
+        passed += tx.change("let_pass", key=key, now=now)
     if passed:
         tx.tell(News.WORK)
     return passed
+
+
+def look_at_lanes(
+    database: Database, queues: Collection[str], actions: Collection[str], worker: str, now: datetime
+) -> None:
+    """Have the keys in these lanes looked at again, after a worker has come or gone.
+
+    Not in the transaction that says so: whoever looks at a key before that is over does not know of it yet.
+    """
+
+    def work(tx: Transaction) -> None:
+        names = {"queues": tx.array(sorted(queues)), "actions": tx.array(sorted(actions))}
+        if tx.change("mark_keys_of_lanes", **names, worker=worker, now=now):
+            tx.tell(News.DECISIONS)
+
+    database.transact(work)
+
+
+def look_at_keys_left_behind(database: Database, now: datetime) -> None:
+    """Have the keys looked at again that went with dead workers."""
+    keys = [row["concurrency_key"] for row in database.read(lambda tx: tx.rows("keys_left_behind", now=now))]
+
+    def work(tx: Transaction) -> None:
+        for key in keys:
+            tx.change("mark_key", key=key)
+        tx.tell(News.DECISIONS)
+
+    if keys:
+        database.transact(work)
 
 
 class Limits:
@@ -104,7 +138,13 @@ class Limits:
                 tx.change("set_limit", kind=kind, name=name, maximum=maximum)
             tx.tell(News.WORK)
 
+        def look_at_keys(tx: Transaction) -> None:
+            if tx.change("mark_keys_under_limit", kind=kind, name=name):
+                tx.tell(News.DECISIONS)
+
         self._database.transact(work)
+        if kind != "total":  # a limit of 0 closes a lane, as if no worker served it
+            self._database.transact(look_at_keys)
 
     def all(self) -> dict[tuple[str, str], int]:
         """Every limit by its kind and name."""

@@ -26,6 +26,11 @@ LIMIT 1;
 -- name: is_registered(worker)
 SELECT 1 AS yes FROM workers WHERE id = :worker;
 
+-- name: lanes_if_lapsed(worker, now)
+-- The lanes of a worker that counts as dead.
+SELECT l.queue, l.action FROM workers w JOIN worker_lanes l ON l.worker_id = w.id
+WHERE w.id = :worker AND w.alive_until <= :now;
+
 -- name: heartbeat(id, now, alive_until)!
 UPDATE workers SET heartbeat_at = :now, alive_until = :alive_until WHERE id = :id;
 
