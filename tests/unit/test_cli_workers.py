@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from stepwell import Stepwell
 from stepwell.run.worker_row import WorkerRow
-from tests.unit.cli_support import run, run_bare
+from tests.unit.cli_support import PATIENCE, environment, run, run_bare
 
 
 @pytest.fixture
@@ -66,3 +68,44 @@ def test_an_app_that_cannot_be_found_is_refused_in_one_line(name: str | None, sa
 def test_one_look_of_the_reaper_says_what_it_did(app: Stepwell) -> None:
     said = run(app.database.url, "reaper", "--once").stdout
     assert said == "0 steps rescued, 0 given up as poison, 0 recovered, 0 let go.\n"
+
+
+JOBS = """
+import os
+import signal
+
+from stepwell import NewStep, Stepwell
+
+app = Stepwell("sqlite:///jobs.db")
+ran = []
+
+
+def note(name: str) -> None:
+    ran.append(name)
+    if len(ran) == 12:
+        print("Ran:", " ".join(sorted(ran)))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+for name, weight in (("heavy", 3), ("light", 1)):
+    app.job(name=name, weight=weight)(note)
+    app.enqueue_many(NewStep(action=name, arguments={"name": name}) for _ in range(40))
+"""
+
+
+@pytest.mark.parametrize(("strategy", "light"), [("oldest-first", 0), ("by-weight", 3)])
+def test_the_strategy_of_a_worker_can_be_chosen(tmp_path: Path, strategy: str, light: int) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS, encoding="utf-8")
+    options = ["--app", "jobs:app", "--executor", "thread", "--slots", "1", "--strategy", strategy]
+    ended = subprocess.run(
+        [sys.executable, "-m", "stepwell.cli", "worker", *options],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    (line,) = (line for line in ended.stdout.splitlines() if line.startswith("Ran:"))
+    assert abs(line.count("light") - light) <= 1
+    assert ("by the weights of the jobs" in ended.stdout) == (strategy == "by-weight")
+
+
+@pytest.mark.parametrize("command", ["worker", "up"])
+def test_the_help_names_the_strategies(command: str) -> None:
+    assert "--strategy [oldest-first|by-weight]" in run_bare(command, "--help").stdout

@@ -59,6 +59,13 @@ def _worker_options(function: F) -> F:
             help="A process for every slot, threads, or one event loop.",
         ),
         click.option(
+            "--strategy",
+            type=click.Choice(["oldest-first", "by-weight"]),
+            default="oldest-first",
+            show_default=True,
+            help="Who gets the free slots: the oldest steps, or every job its share by `weight`.",
+        ),
+        click.option(
             "--grace", type=float, default=30.0, show_default=True, help="Seconds for running steps after a signal."
         ),
         click.option(
@@ -132,6 +139,7 @@ def reaper(target: Target, once: bool, verbose: bool) -> None:
 
 def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
     from stepwell.run.crew import Crew
+    from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
     log_to_stderr(logging.INFO if options["verbose"] else logging.WARNING)
     app = _load(target, options["app_name"])
@@ -143,6 +151,7 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
         executor=options["executor"],
         app_name=options["app_name"],
         max_memory=options["max_memory"],
+        strategy=DivideTotalValueEqually() if options["strategy"] == "by-weight" else SortByDateCreated(),
         alive_seconds=options["lease"],
         grace_seconds=options["grace"],
     )
@@ -177,6 +186,8 @@ def _announce(app: Stepwell, made: Worker, options: dict[str, Any], whole: bool)
     )
     click.echo(f"Queues: {', '.join(map(clean, made.row.queues))}.")
     click.echo(f"Jobs: {', '.join(map(clean, sorted(made.row.actions)))}.")
+    if options["strategy"] == "by-weight":
+        click.echo("Free slots are shared out by the weights of the jobs.")
     if not app.breaker.state().dispatching:
         click.echo("Dispatching is paused at present: nothing new begins until `stepwell resume`.")
     click.echo("Ctrl-C or SIGTERM stops it; a second one stops it at once.")
