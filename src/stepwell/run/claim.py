@@ -110,19 +110,19 @@ class Claimer:
                 granted.append(row)
             else:
                 others.append(row)
-        return _mixed(granted) + others
+        return (_mixed(granted, self._weights) if isinstance(self._strategy, TakeTurns) else granted) + others
 
     def is_there_work(self) -> bool:
         """A look that only reads."""
         return self._database.read(lambda tx: tx.value("is_there_work", worker=self._worker.id)) is not None
 
 
-def _mixed(rows: list[Row]) -> list[Row]:
-    """The urgent first, and then not one action after the other: each spread evenly, for some may begin much later."""
-    kinds = [(row["turn"], row["action"]) for row in rows]
-    counts, seen = Counter(kinds), Counter[tuple[int, str]]()
+def _mixed(rows: list[Row], weights: Mapping[str, Priority]) -> list[Row]:
+    """The urgent first, then every action as often as its weight says: what is claimed ahead may begin much later."""
+    seen: Counter[tuple[int, str]] = Counter()
     places = []
-    for number, kind in enumerate(kinds):
-        places.append((kind[0], Fraction(2 * seen[kind] + 1, 2 * counts[kind]), number))
+    for number, row in enumerate(rows):
+        kind = row["turn"], row["action"]
+        places.append((row["turn"], (2 * seen[kind] + 1) / Fraction(weights.get(row["action"], 1)), number))
         seen[kind] += 1
     return [rows[number] for _, _, number in sorted(places)]
