@@ -43,10 +43,10 @@ from stepwell.run.executors.threads import ThreadExecutor
 from stepwell.run.finish import Finisher
 from stepwell.run.heart import Heart, ProcessHeart, ThreadHeart
 from stepwell.run.inline import InlineRunner
-from stepwell.run.locate import name_of
+from stepwell.run.locate import is_slot, name_of
 from stepwell.run.running import RunningStep, running_parent_of
 from stepwell.run.worker import GRACE_SECONDS, Worker
-from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
 from stepwell.share.limits import Limits
 from stepwell.share.strategies import DEFAULT_PRIORITY, Priority, Strategy
 from stepwell.store import open_database
@@ -70,9 +70,14 @@ class Stepwell:
     1
     >>> app.step(step).response
     42
+
+    `queues` are names of queues beyond the usual ones; those that jobs name need not be said again.
     """
 
-    def __init__(self, url: str, *, clock: Clock | None = None, migrate_schema: bool = False) -> None:
+    def __init__(
+        self, url: str, *, queues: Iterable[str] = (), clock: Clock | None = None, migrate_schema: bool = False
+    ) -> None:
+        self._queues = _queue_names(queues)
         self.clock: Clock = clock or SystemClock()
         self.database = open_database(url, self.clock)
         try:
@@ -80,6 +85,8 @@ class Stepwell:
                 migrate(self.database)
             else:
                 ensure_schema(self.database)
+            if self._queues and not is_slot():
+                self._add_queues()
         except BaseException:
             self.database.close()
             raise
@@ -87,11 +94,21 @@ class Stepwell:
         self.breaker = Breaker(self.database)
         self.events = Events()
         self.limits = Limits(self.database)
-        self._creator = Creator(self.database)
+        self._creator = Creator(self.database, self._declared_queues)
         self._finisher = Finisher(self.database, self._creator, self.events)
         self._actions = Actions(self.database)
         self._reader = Reader(self.database)
         self._crews: list[Crew] = []
+
+    def _add_queues(self) -> None:
+        known = {row["name"] for row in self.database.read(lambda tx: tx.rows("queue_names"))}
+        if new := self._queues - known:
+            self.database.transact(lambda tx: [tx.change("add_queue", name=queue) for queue in sorted(new)])
+
+    def _declared_queues(self) -> frozenset[str]:
+        """The queues that this app names, itself or by its jobs."""
+        named = (job.settings.get("queue") for job in self.jobs)
+        return self._queues.union(queue for queue in named if isinstance(queue, str) and queue)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -203,6 +220,7 @@ class Stepwell:
         watch: Callable[[RunningStep, State | None], None] | None = None,
     ) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
+        queues = queues or usual_queues(self._declared_queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
     def reaper(self, *, round_seconds: float = ROUND_SECONDS) -> Reaper:
@@ -242,6 +260,7 @@ class Stepwell:
             made = kind(self.database, self.jobs, self._finisher, slots)
             if self.database.is_shared:
                 heart = ProcessHeart(self.database.url)
+        queues = queues or usual_queues(self._declared_queues())
         times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
         for job in self.jobs:
             if job.policy.max_running is not None:
@@ -381,3 +400,11 @@ class Stepwell:
     def sweep(self) -> list[sweeping.Finding]:
         """Prove that marks and agenda are right; mends and returns what is not."""
         return sweeping.sweep(self.database)
+
+
+def _queue_names(queues: Iterable[str]) -> frozenset[str]:
+    names: list[Any] = [queues] if isinstance(queues, str) else list(queues)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise StepwellError(f"{name!r} does not name a queue: say, for example, queues=['emails']")
+    return frozenset(names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
@@ -67,10 +67,14 @@ _SOMETIMES: Final[dict[str, tuple[Any, Column]]] = {
 
 
 class Creator:
-    """Writes new steps; keeps the names of queues and groups that it has seen."""
+    """Writes new steps; keeps the names of queues and groups that it has seen.
 
-    def __init__(self, database: Database) -> None:
+    `declared` tells the queues that the app names, which exist from their first step on.
+    """
+
+    def __init__(self, database: Database, declared: Callable[[], Collection[str]] = frozenset) -> None:
         self._database = database
+        self._declared = declared
         self._queues: set[str] = set()
         self._rotation: list[str] = []
 
@@ -111,8 +115,8 @@ class Creator:
         ]
         if placements:
             _refuse_taken_uuids(tx, placements)
-            self._learn_names(tx, drafts)
-            around = place(tx, placements, self._queues, self._rotation, known)
+            queues = self._learn_names(tx, drafts)
+            around = place(tx, placements, queues, self._rotation, known)
             _insert(tx, around.parents_first, now)
             write_neighbours(tx, around, placements)
             _enrol_created(tx, placements, now)
@@ -121,7 +125,7 @@ class Creator:
 
     def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str) -> StepRef:
         """The commonest call of all, in the fewest round trips."""
-        self._learn_names(tx, [draft])
+        queues = self._learn_names(tx, [draft])
         kind, of = draft.relatable or (None, None)
         moment = due(draft, now)
         news = [News.WORK] if draft.concurrency_key is None and moment is None else [News.WORK, News.DECISIONS]
@@ -133,7 +137,7 @@ class Creator:
             label=draft.label,
             relatable_type=kind,
             relatable_id=None if of is None else str(of),
-            queue=queue_of(draft.queue, draft.priority, self._queues),
+            queue=queue_of(draft.queue, draft.priority, queues),
             rotation=tx.array(self._rotation),
             priority=draft.priority,
             max_retries=draft.max_retries,
@@ -147,7 +151,8 @@ class Creator:
         )
         return StepRef(number, uuid)
 
-    def _learn_names(self, tx: Transaction, drafts: Iterable[NewStep]) -> None:
+    def _learn_names(self, tx: Transaction, drafts: Iterable[NewStep]) -> set[str]:
+        """The queues that there are for these steps."""
         if not self._rotation:
             self._rotation = [row["group"] for row in tx.rows("rotation")]
             if not self._rotation:
@@ -155,12 +160,21 @@ class Creator:
                     "no group has a place in the rotation (a column of `steps_dispatcher`): "
                     "new steps would belong nowhere; nothing was written"
                 )
-        if any(draft.queue is not None and draft.queue not in self._queues for draft in drafts):
-            self._queues = {row["name"] for row in tx.rows("queue_names")}
+        asked = {draft.queue for draft in drafts if draft.queue is not None}
+        if asked <= self._queues:
+            return self._queues
+        self._queues = {row["name"] for row in tx.rows("queue_names")}
+        new = (asked - self._queues).intersection(self._declared())
+        for queue in sorted(new):
+            tx.change("add_queue", name=queue)
+        return self._queues | new  # not yet among those it has seen: this transaction may be rolled back
 
     def names(self, tx: Transaction) -> tuple[set[str], list[str]]:
         """The queues and the rotation of groups as they are now (for adopting rows)."""
-        return {row["name"] for row in tx.rows("queue_names")}, [row["group"] for row in tx.rows("rotation")]
+        queues = {row["name"] for row in tx.rows("queue_names")}
+        for queue in sorted(new := {*self._declared()} - queues):
+            tx.change("add_queue", name=queue)
+        return queues | new, [row["group"] for row in tx.rows("rotation")]
 
 
 def _is_lone(drafts: Sequence[NewStep]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -14,6 +14,21 @@ from stepwell.store import Database, Row, Transaction
 
 # A worker that has not been heard of for this long is taken for dead, and its steps are brought back.
 ALIVE_SECONDS: Final = 30.0
+
+
+class InNoOrder(tuple[str, ...]):
+    """Queues none of which comes before another."""
+
+    __slots__ = ()
+
+
+def usual_queues(declared: Iterable[str] = ()) -> InNoOrder:
+    """What a worker serves that names no queues: those that always exist, its host's, and what the app declares."""
+    return InNoOrder(dict.fromkeys(("default", "priority", "candles", "indicators", _hostname(), *sorted(declared))))
+
+
+def _hostname() -> str:
+    return socket.gethostname().lower()
 
 
 class WorkerRow:
@@ -28,9 +43,10 @@ class WorkerRow:
         alive_seconds: float = ALIVE_SECONDS,
     ) -> None:
         self._database = database
-        self.hostname = socket.gethostname().lower()
-        self._places = {queue: place for place, queue in enumerate(queues, 1)}
-        self.queues = tuple(queues) or ("default", "priority", "candles", "indicators", self.hostname)
+        self.hostname = _hostname()
+        self.queues = tuple(queues) or usual_queues()
+        in_order = () if isinstance(queues, InNoOrder) else queues
+        self._places = {queue: place for place, queue in enumerate(in_order, 1)}
         self.actions = frozenset(actions)
         self.slots = slots
         self.alive_seconds = alive_seconds
