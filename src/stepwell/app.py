@@ -262,9 +262,7 @@ class Stepwell:
                 heart = ProcessHeart(self.database.url)
         queues = queues or usual_queues(self._declared_queues())
         times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
-        for job in self.jobs:
-            if job.policy.max_running is not None:
-                self.limits.set("action", job.action, job.policy.max_running)
+        self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})
         return Worker(self.database, self.jobs, self._finisher, made, heart, queues=queues, strategy=strategy, **times)
 
     def run(self, **worker: Any) -> None:

@@ -106,6 +106,36 @@ def test_a_limit_that_makes_no_sense_is_refused(engine: Engine, kind: str, name:
     assert engine.app.limits.all() == {}
 
 
+def start_with(engine: Engine, max_running: int | None) -> int | None:
+    """A worker starts with code that says so; returns the limit that holds from then on."""
+    engine.app.limits.follow_code({"mail": max_running})
+    return engine.app.limits.all().get(("action", "mail"))
+
+
+def test_the_limit_of_a_job_goes_with_its_code(engine: Engine) -> None:
+    assert [start_with(engine, most) for most in (2, 3, 3, None, None, 1)] == [2, 3, 3, None, None, 1]
+
+
+def test_a_worker_writes_down_what_its_jobs_say(engine: Engine) -> None:
+    engine.app.job(name="letter", max_running=2)(lambda: None)
+    engine.app.worker().row.sign_off()
+    assert engine.app.limits.all() == {("action", "letter"): 2}
+
+
+@pytest.mark.parametrize("operators", [7, 0, None])
+def test_what_an_operator_says_of_a_job_stays(engine: Engine, operators: int | None) -> None:
+    start_with(engine, 2)
+    engine.app.limits.set("action", "mail", operators)
+    assert [start_with(engine, most) for most in (2, 3, 2)] == [operators] * 3
+    engine.app.limits.set("action", "mail", 2)  # what the code said last: it is the code's again
+    assert [start_with(engine, most) for most in (3, None)] == [3, None]
+
+
+def test_a_limit_that_only_an_operator_set_is_not_touched(engine: Engine) -> None:
+    engine.app.limits.set("action", "mail", 7)
+    assert [start_with(engine, most) for most in (None, 2, None)] == [7, 7, 7]
+
+
 # keys ---------------------------------------------------------------------------------------------------------------
 
 

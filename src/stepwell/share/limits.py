@@ -20,6 +20,7 @@ Kind: TypeAlias = Literal["total", "queue", "action"]
 _KINDS: Final = ("total", "queue", "action")
 _MOST: Final = 2**31 - 1
 KEYS_AT_ONCE: Final = 500
+_OF_CODE: Final = "max_running of "  # the name of a setting (`limits_of_code` in sql/common/limits.sql spells it out)
 
 
 @dataclass(slots=True)
@@ -128,25 +129,67 @@ class Limits:
         """Set one, or lift it with `maximum=None`; what runs already goes on."""
         if kind not in _KINDS or (kind == "total") != (name == ""):
             raise StepwellError(f"no limit {kind!r} of {name!r}: say 'total', or 'queue' or 'action' with a name")
-        if maximum is not None and (type(maximum) is not int or not 0 <= maximum <= _MOST):
-            raise StepwellError(f"the limit {kind} {name} is {maximum!r}, not a whole number of at least 0")
+        _check(kind, name, maximum)
+        self._database.transact(lambda tx: _write(tx, kind, name, maximum))
+        self._look_at_keys(kind, name)
+
+    def follow_code(self, wanted: Mapping[str, int | None]) -> None:
+        """What the jobs of an app say (`max_running`), by action; None: nothing, or nothing any more.
+
+        A limit is the code's while it is what the code said last: then it changes and goes with the code. One that
+        an operator has set to something else, or lifted, is the operator's, and stays.
+        """
+        for action, maximum in wanted.items():
+            _check("action", action, maximum)
+
+        def look(tx: Transaction) -> dict[str, int | None]:
+            """Which actions the code says something new of."""
+            said = {row["name"]: int(row["value"]) for row in tx.rows("limits_of_code")}
+            return {action: said.get(_OF_CODE + action) for action, most in wanted.items()
+                    if said.get(_OF_CODE + action) != most}  # fmt: skip
+
+        def work(tx: Transaction) -> list[str]:
+            in_force = {row["name"]: row["maximum"] for row in tx.rows("limits") if row["kind"] == "action"}
+            changed = []
+            for action, before in look(tx).items():
+                maximum, name = wanted[action], _OF_CODE + action
+                if in_force.get(action) == before:
+                    _write(tx, "action", action, maximum)
+                    changed.append(action)
+                if maximum is None:
+                    tx.change("forget_limit_of_code", name=name)
+                else:
+                    tx.change("note_limit_of_code", name=name, maximum=str(maximum), now=self._database.now())
+            return changed
+
+        if self._database.read(look):
+            for action in self._database.transact(work):
+                self._look_at_keys("action", action)
+
+    def _look_at_keys(self, kind: Kind, name: str) -> None:
+        """A limit of 0 closes a lane, as if no worker served it."""
 
         def work(tx: Transaction) -> None:
-            if maximum is None:
-                tx.change("lift_limit", kind=kind, name=name)
-            else:
-                tx.change("set_limit", kind=kind, name=name, maximum=maximum)
-            tx.tell(News.WORK)
-
-        def look_at_keys(tx: Transaction) -> None:
             if tx.change("mark_keys_under_limit", kind=kind, name=name):
                 tx.tell(News.DECISIONS)
 
-        self._database.transact(work)
-        if kind != "total":  # a limit of 0 closes a lane, as if no worker served it
-            self._database.transact(look_at_keys)
+        if kind != "total":
+            self._database.transact(work)
 
     def all(self) -> dict[tuple[str, str], int]:
         """Every limit by its kind and name."""
         rows = self._database.read(lambda tx: tx.rows("limits"))
         return {(row["kind"], row["name"]): row["maximum"] for row in rows}
+
+
+def _check(kind: Kind, name: str, maximum: int | None) -> None:
+    if maximum is not None and (type(maximum) is not int or not 0 <= maximum <= _MOST):
+        raise StepwellError(f"the limit {kind} {name} is {maximum!r}, not a whole number of at least 0")
+
+
+def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> None:
+    if maximum is None:
+        tx.change("lift_limit", kind=kind, name=name)
+    else:
+        tx.change("set_limit", kind=kind, name=name, maximum=maximum)
+    tx.tell(News.WORK)

@@ -14,6 +14,17 @@ ON CONFLICT (kind, name) DO UPDATE SET maximum = excluded.maximum;
 -- name: lift_limit(kind, name)!
 DELETE FROM steps_limits WHERE kind = :kind AND name = :name;
 
+-- name: limits_of_code()
+-- What `max_running` said when a worker last looked: so a limit that differs from it is known to be an operator's.
+SELECT name, value FROM settings WHERE substr(name, 1, 15) = 'max_running of ';
+
+-- name: note_limit_of_code(name, maximum, now)!
+INSERT INTO settings (name, value, changed_by, changed_at) VALUES (:name, :maximum, 'worker', :now)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_by = excluded.changed_by, changed_at = excluded.changed_at;
+
+-- name: forget_limit_of_code(name)!
+DELETE FROM settings WHERE name = :name;
+
 -- name: marked_keys(limit)
 SELECT DISTINCT concurrency_key FROM (SELECT concurrency_key FROM steps_key_marks ORDER BY id LIMIT :limit) AS first;
 
