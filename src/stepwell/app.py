@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, overload
+from typing import Any, Final, ParamSpec, Self, TypeVar, get_args, overload
 
 from stepwell.clock import Clock, SystemClock
 from stepwell.define.registry import (
@@ -56,6 +56,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 AnyStep = Step | StepRef | int | str
+
+LONGEST_SECONDS: Final = 86_400.0  # for a worker to be waited for
 
 
 class Stepwell:
@@ -245,6 +247,7 @@ class Stepwell:
         and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out: oldest
         first (`SortByDateCreated`), or by the weights of the jobs (`DivideTotalValueEqually`).
         """
+        _check_worker(executor, slots, alive_seconds, grace_seconds)
         if executor == "process" and not self.database.is_shared:
             raise StepwellError(
                 "a database in memory belongs to this process alone, so no other can run its steps: "
@@ -260,7 +263,7 @@ class Stepwell:
             made = kind(self.database, self.jobs, self._finisher, slots)
             if self.database.is_shared:
                 heart = ProcessHeart(self.database.url)
-        queues = queues or usual_queues(self._declared_queues())
+        queues = ([queues] if isinstance(queues, str) else queues) or usual_queues(self._declared_queues())
         times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
         self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})
         return Worker(self.database, self.jobs, self._finisher, made, heart, queues=queues, strategy=strategy, **times)
@@ -398,6 +401,16 @@ class Stepwell:
     def sweep(self) -> list[sweeping.Finding]:
         """Prove that marks and agenda are right; mends and returns what is not."""
         return sweeping.sweep(self.database)
+
+
+def _check_worker(executor: str, slots: int, alive_seconds: float, grace_seconds: float) -> None:
+    if executor not in get_args(ExecutorKind):
+        raise StepwellError(f"executor={executor!r}: there are {', '.join(map(repr, get_args(ExecutorKind)))}")
+    if type(slots) is not int or slots < 1:
+        raise StepwellError(f"slots={slots!r}: a worker needs a whole number of them, and at least one")
+    for name, seconds, least in (("alive_seconds", alive_seconds, 0.1), ("grace_seconds", grace_seconds, 0.0)):
+        if not least <= seconds <= LONGEST_SECONDS:  # what is not a number is not either
+            raise StepwellError(f"{name}={seconds!r}: not a number of seconds from {least:g} to {LONGEST_SECONDS:g}")
 
 
 def _queue_names(queues: Iterable[str]) -> frozenset[str]:

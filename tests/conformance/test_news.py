@@ -34,6 +34,13 @@ def test_a_step_with_a_concurrency_key_is_heard_by_the_dispatcher_too(app: Stepw
         assert heard >= {News.WORK, News.DECISIONS}
 
 
+@pytest.mark.parametrize("many", [1, 3])
+def test_a_delayed_step_is_heard_by_the_dispatcher_which_has_to_know_when_it_is_due(app: Stepwell, many: int) -> None:
+    with closing(app.database.listen()) as ear:
+        app.enqueue_many(NewStep(action="behave", delay=0.1) for _ in range(many))
+        assert News.DECISIONS in {*ear.wait([], WAIT_SECONDS), *ear.heard()}
+
+
 @pytest.mark.parametrize("fails", [True, False])
 def test_news_is_told_again_at_once_only_if_the_first_time_failed(postgres_url: str, fails: bool) -> None:
     """Between two calls of the same kind lie some milliseconds of silence; but what was rolled back was not told."""

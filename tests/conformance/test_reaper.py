@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell import Reschedule, Skip, Stepwell
-from stepwell.events import GroupStalled, StepRescued
+from stepwell.events import GroupStalled, StepFailed, StepRescued
 from stepwell.operate.reaper import MOURNING_SECONDS, PATIENCE_SECONDS, SPREAD_SECONDS, STALLED_SECONDS, UNTAKEN_SECONDS
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
@@ -44,6 +44,8 @@ def test_a_step_whose_worker_died_goes_back_three_times_and_is_then_taken_for_po
     engine: Engine, rescued: list[StepRescued]
 ) -> None:
     engine.plant("step", group=GROUP)
+    failed: list[StepFailed] = []
+    engine.app.events.on(StepFailed)(failed.append)
     reaper = engine.app.reaper()
     for count in (1, 2, 3, 4):
         with engine.worker() as runner:
@@ -65,6 +67,7 @@ def test_a_step_whose_worker_died_goes_back_three_times_and_is_then_taken_for_po
             assert (step.state, step.reason, reaped.rescued, reaped.poisoned) == ("Failed", "poison", [], [step.id])
     assert "was not heard of" in str(engine["step"].error_message)
     assert [event.poison for event in rescued] == [False, False, False, True]
+    assert [(event.step_id, event.reason) for event in failed] == [(engine["step"].id, "poison")]
     assert reaper.round() == type(reaped)(stalled=[])
 
 

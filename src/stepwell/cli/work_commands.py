@@ -66,7 +66,11 @@ def _worker_options(function: F) -> F:
             help="Who gets the free slots: the oldest steps, or every job its share by `weight`.",
         ),
         click.option(
-            "--grace", type=float, default=30.0, show_default=True, help="Seconds for running steps after a signal."
+            "--grace",
+            type=click.FloatRange(min=0.0),
+            default=30.0,
+            show_default=True,
+            help="Seconds for running steps after a signal.",
         ),
         click.option(
             "--lease",
@@ -145,6 +149,8 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
     app = _load(target, options["app_name"])
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     queues = [queue.strip() for queue in (options["queues"] or "").split(",") if queue.strip()]
+    if options["queues"] is not None and not queues:
+        raise Misuse("--queues names none: leave it out to serve all of them")
     made = app.worker(
         queues=queues,
         slots=slots,

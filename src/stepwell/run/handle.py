@@ -37,6 +37,10 @@ class Handle(StepRef, Generic[R]):
         """The step as it is now."""
         return self._app.step(self)
 
+    def transition_to(self, state: State, *, who: str, why: str | None = None) -> None:
+        """Move it by hand, as the table of transitions allows; `who` and `why` are on record."""
+        self._app.transition_to(self, state, who=who, why=why)
+
     def result(self, timeout: float | None = None) -> R:
         """Wait for the end of the step and return its result, typed by the job's signature (None if it was skipped).
 
