@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell import Stepwell
+from stepwell.dispatch.dispatcher import MOST_PATIENCE_SECONDS
 from stepwell.dispatch.tick import TickReport
 from stepwell.run.inline import InlineRunner
 from stepwell.store import News
@@ -141,7 +142,7 @@ def test_a_look_that_found_nothing_is_not_repeated_before_four_times_as_long_as_
     assert len(looks) == 2, "what was told meanwhile is not forgotten"
 
 
-def test_patience_ends_with_the_floor_and_with_what_is_found(
+def test_patience_has_a_limit_and_ends_with_what_is_found(
     app: Stepwell, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dispatcher = app.dispatcher()
@@ -153,7 +154,7 @@ def test_patience_ends_with_the_floor_and_with_what_is_found(
 
     monkeypatch.setattr(dispatcher, "round", look)
     dispatcher._watch([News.DECISIONS])
-    assert dispatcher._watch([News.DECISIONS]) == pytest.approx(0.5), "not the 2 s of its patience"
+    assert dispatcher._watch([News.DECISIONS]) == pytest.approx(MOST_PATIENCE_SECONDS), "not the 2 s of four times"
     clock.advance(0.5)
     found.append(TickReport(group="alpha", gates_opened=1))
     assert dispatcher._watch([]) == 0.0
