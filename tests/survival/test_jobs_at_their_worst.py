@@ -94,9 +94,9 @@ def test_a_job_that_misuses_the_pipe_of_its_slot_cannot_hold_the_worker_up(well:
 
 @pytest.mark.parametrize("executor", ["process", "thread"])
 def test_a_job_that_holds_the_gil_beyond_the_lease_does_not_silence_its_worker(well: Well, executor: str) -> None:
-    seconds = 4.0
+    seconds = 7.0
     well.add("holder", "hold the gil", seconds=seconds)
-    well.start(executor=executor, lease=3.0)
+    well.start(executor=executor, lease=6.0)  # longer than this machine ever stands still
     well.until_states(holder="Completed")
     step = well["holder"]
     assert (step.attempts, step.rescues) == (1, 0)
