@@ -43,14 +43,14 @@ from stepwell.run.executors.threads import ThreadExecutor
 from stepwell.run.finish import Finisher
 from stepwell.run.heart import Heart, ProcessHeart, ThreadHeart
 from stepwell.run.inline import InlineRunner
-from stepwell.run.locate import is_slot, name_of
+from stepwell.run.locate import name_of
 from stepwell.run.running import RunningStep, running_parent_of
 from stepwell.run.worker import GRACE_SECONDS, Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
 from stepwell.share.limits import Limits
 from stepwell.share.strategies import DEFAULT_PRIORITY, Priority, Strategy
 from stepwell.store import open_database
-from stepwell.store.migrate import ensure_schema, migrate
+from stepwell.store.migrate import ensure_schema, is_granted, migrate
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,7 +87,7 @@ class Stepwell:
                 migrate(self.database)
             else:
                 ensure_schema(self.database)
-            if self._queues and not is_slot():
+            if self._queues and not is_granted():
                 self._add_queues()
         except BaseException:
             self.database.close()

@@ -18,7 +18,7 @@ from stepwell.enqueue.place import (
     place,
     queue_of,
     refuse_names_of_blocks,
-)  # fmt: skip
+)
 from stepwell.ids import uuid7, uuid7s
 from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict, StepwellError
 from stepwell.model.reasons import DORMANT

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from stepwell.model.errors import AppNotFound, StepwellError
@@ -19,14 +17,6 @@ if TYPE_CHECKING:
 _MAIN: Final = ("__main__", "__mp_main__")  # the second is what another process calls the first
 
 
-_in_slot: Final[ContextVar[bool]] = ContextVar("stepwell_in_slot", default=False)
-
-
-def is_slot() -> bool:
-    """Whether a slot is just importing the app: what its worker has written need not be written again."""
-    return _in_slot.get()
-
-
 def load_app(name: str, *, in_slot: bool = False) -> Stepwell:
     """Import the app. The name comes from the person who starts the program, never from data."""
     from stepwell.app import Stepwell
@@ -34,7 +24,7 @@ def load_app(name: str, *, in_slot: bool = False) -> Stepwell:
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise AppNotFound(f"{name!r} does not name an app: say module:variable, for example shop.jobs:app")
-    with taking_the_schema_for_granted(in_slot), _importing(in_slot):
+    with taking_the_schema_for_granted(in_slot):
         if module_name in _MAIN:
             module = sys.modules.get("__mp_main__", sys.modules["__main__"])
         else:
@@ -55,15 +45,6 @@ def load_app(name: str, *, in_slot: bool = False) -> Stepwell:
             f"{name} is of type {type(app).__name__}: an app is a Stepwell, or a function that returns one"
         )
     return app
-
-
-@contextmanager
-def _importing(in_slot: bool) -> Iterator[None]:
-    token = _in_slot.set(in_slot)
-    try:
-        yield
-    finally:
-        _in_slot.reset(token)
 
 
 def _refuse_arguments(name: str, maker: Callable[..., object]) -> None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+from stepwell.store.wal import log_of
 from stepwell.store.watch import watch_file
 
 
@@ -74,7 +75,7 @@ class SqliteEar(Ear):
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._version = self._ask()
-        self._watch = watch_file(Path(f"{path}-wal"))
+        self._watch = watch_file(log_of(path))
         self._alert_until = 0.0
         self.asking_seconds = ASKING_SECONDS if self._watch is None else WATCHED_SECONDS
 

@@ -66,9 +66,14 @@ def taking_the_schema_for_granted(granted: bool = True) -> Iterator[None]:
         _granted.reset(token)
 
 
+def is_granted() -> bool:
+    """Whether a slot opens the app: what its worker has looked at and written is there."""
+    return _granted.get()
+
+
 def ensure_schema(database: Database) -> None:
     """Create the schema in an empty database; refuse one that is older, newer or damaged."""
-    if _granted.get():
+    if is_granted():
         return
     known = known_migrations(database.dialect)
     with database.migrating() as session:

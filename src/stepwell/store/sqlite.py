@@ -11,7 +11,6 @@ import json
 import os
 import random
 import sqlite3
-import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +27,7 @@ from stepwell.clock import Clock
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, SchemaError, StepwellError
 from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
 from stepwell.store.ear import CountingEar, Ear, News, SqliteEar
+from stepwell.store.wal import is_longer_than, log_of
 
 OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
 BUSY_SECONDS: Final = 10.0
@@ -39,9 +39,6 @@ CHECKPOINT_PAGES: Final = 500
 # What stays of the log after a checkpoint, to be written over: then a commit need not make the file longer, which costs
 # it as much again.
 KEPT_BYTES: Final = 1_000 * 4096
-# The log is a header, then a header and a page for each page.
-_LOG_HEADER: Final = struct.Struct(">8xI4x8s8x")  # size of a page, salt
-_PAGE_HEADER: Final = struct.Struct(">8x8s8x")  # salt
 # After a checkpoint that waited in vain for somebody who reads, there is none for so many times as long.
 CHECKPOINT_PATIENCE: Final = 6.0
 # A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
@@ -343,7 +340,7 @@ class SqliteDatabase(Database):
                 return
             self._changes = self._connection.total_changes
             started = time.monotonic()
-            if started < self._next_checkpoint or not _is_log_long(f"{self._path}-wal"):
+            if started < self._next_checkpoint or not is_longer_than(CHECKPOINT_PAGES, log_of(self._path)):
                 return
             # With the whole busy timeout: without the writers' lock, SQLite would make a PASSIVE one beside them.
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
@@ -389,21 +386,6 @@ class SqliteDatabase(Database):
                 self._reader.close()
         with self._lock:
             self._connection.close()
-
-
-def _is_log_long(path: str) -> bool:
-    """Whether so many pages were written since the last checkpoint: the first of them gave the log a new salt."""
-    log = os.open(path, os.O_RDONLY)  # SQLite keeps no locks on this file, so closing it here lets go of none
-    try:
-        header = os.pread(log, _LOG_HEADER.size, 0)
-        if len(header) < _LOG_HEADER.size:
-            return False
-        page_size, salt = _LOG_HEADER.unpack(header)
-        at_mark = _LOG_HEADER.size + CHECKPOINT_PAGES * (_PAGE_HEADER.size + page_size)
-        page = os.pread(log, _PAGE_HEADER.size, at_mark)
-        return len(page) == _PAGE_HEADER.size and _PAGE_HEADER.unpack(page) == (salt,)
-    finally:
-        os.close(log)
 
 
 def _journal_mode(connection: sqlite3.Connection) -> str:

@@ -55,7 +55,7 @@ WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id 
 SELECT json_group_array(json_object('id', id, 'uuid', uuid, 'action', action, 'arguments', CAST(arguments AS text),
     'label', CAST(label AS text),
     'queue', queue, 'group', "group", 'priority', priority, 'workflow_id', workflow_id, 'parent_step_id', parent_step_id,
-    'child_block_uuid', child_block_uuid, 'index', "index", 
+    'child_block_uuid', child_block_uuid, 'index', "index",
     'relatable_type', CAST(relatable_type AS text), 'relatable_id', CAST(relatable_id AS text),
     'attempts', attempts, 'retries', retries, 'max_retries', max_retries, 'timeout', timeout, 'cooldown', cooldown,
     'lease_token', lease_token, 'has_children', has_children, 'followed', followed, 'stage', stage,
