@@ -33,6 +33,9 @@ class Hand:
     def claim(self, limit: int, held: Mapping[str, int] | None = None) -> list[Claim]:
         return self._app.database.transact(lambda tx: self._claimer.claim(tx, limit, held or {}))
 
+    def live_on(self) -> None:
+        self._row.heartbeat()
+
     def finish(self, claims: list[Claim]) -> None:
         for claim in claims:
             assert returned(self._finisher, claim, None) is not None
@@ -117,7 +120,9 @@ def test_the_limit_of_a_job_goes_with_its_code(engine: Engine) -> None:
 
 
 def test_a_worker_writes_down_what_its_jobs_say(engine: Engine) -> None:
+    engine.app.limits.follow_code({"mail": 5})
     engine.app.job(name="letter", max_running=2)(lambda: None)
+    engine.app.job(name="mail")(lambda: None)
     engine.app.worker().row.sign_off()
     assert engine.app.limits.all() == {("action", "letter"): 2}
 
@@ -239,6 +244,13 @@ def test_a_step_that_nobody_serves_does_not_keep_its_key_from_the_others(engine:
     assert engine.app.sweep() == []
 
 
+def test_how_many_may_hold_a_key_is_said_by_the_first_that_can_begin(engine: Engine, hand: Hand) -> None:
+    enqueue(engine, 1, "unheard of", concurrency_key="k", concurrency_limit=1)
+    refs = enqueue(engine, 3, concurrency_key="k", concurrency_limit=2)
+    engine.app.dispatcher().run_until_quiet()
+    assert [claim.step_id for claim in hand.claim(5)] == [ref.id for ref in refs[:2]]
+
+
 def test_a_worker_that_comes_finds_the_keys_that_waited_for_it(engine: Engine) -> None:
     first, _ = enqueue(engine, 2, concurrency_key="k")
     engine.app.dispatcher().run_until_quiet()
@@ -257,9 +269,11 @@ def test_a_key_does_not_go_with_the_worker_of_the_step_that_was_let_pass(engine:
     if end == "signs off":
         other.sign_off()
     else:
-        engine.clock.advance(ALIVE_SECONDS + 1)
-        hand = Hand(engine.app)
-        assert engine.app.explain(second).obstacles[0].steps == (first.id,)
+        engine.clock.advance(ALIVE_SECONDS - 1)
+        hand.live_on()
+        engine.clock.advance(2)
+        engine.app.dispatch_once("nobody's")
+        assert (hand.claim(5), engine.app.explain(second).obstacles[0].steps) == ([], (first.id,))
         engine.app.reaper().round()
     engine.app.dispatch_once("nobody's")
     assert [claim.step_id for claim in hand.claim(5)] == [second.id]

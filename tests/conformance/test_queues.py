@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell import NewStep, State, Stepwell, StepwellError
+from stepwell.run.claim import Claimer
 from tests.conformance.support import Engine
 
 
@@ -53,6 +54,14 @@ def test_a_worker_that_is_told_no_queues_serves_those_of_its_jobs(engine: Engine
     worker = engine.app.worker()
     assert {"default", "priority", "emails"} < set(worker.row.queues)
     worker.row.sign_off()
+
+
+def test_a_worker_that_is_told_no_queues_takes_the_oldest_of_all_of_them(engine: Engine) -> None:
+    refs = [engine.app.enqueue("behave", queue=queue) for queue in ("indicators", "default", "candles")]
+    worker = engine.app.worker()
+    claimer = Claimer(engine.app.database, worker.row)
+    claims = engine.app.database.transact(lambda tx: claimer.claim(tx, 3))
+    assert [claim.step_id for claim in claims] == [ref.id for ref in refs]
 
 
 @pytest.mark.parametrize("wrong", [[""], [7], [None]])

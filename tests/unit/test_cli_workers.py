@@ -106,6 +106,19 @@ def test_the_strategy_of_a_worker_can_be_chosen(tmp_path: Path, strategy: str, l
     assert ("by the weights of the jobs" in ended.stdout) == (strategy == "by-weight")
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [("--grace", "-1", "'--grace'"), ("--queues", " , ", "--queues names none"), ("--slots", "0", "'--slots'")],
+)
+def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, option: str, value: str, said: str) -> None:
+    (tmp_path / "jobs.py").write_text(JOBS, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "-m", "stepwell.cli", "worker", "--app", "jobs:app", option, value],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, said in ended.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("command", ["worker", "up"])
 def test_the_help_names_the_strategies(command: str) -> None:
     assert "--strategy [oldest-first|by-weight]" in run_bare(command, "--help").stdout
