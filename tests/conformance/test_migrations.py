@@ -155,7 +155,7 @@ NEWER = ["INSERT INTO steps_migrations VALUES (2, 'future', 'x')"]
     [
         pytest.param(NEWER, "has version 2, this program knows only 1; nothing was changed: update", id="newer"),
         pytest.param(["UPDATE steps_migrations SET checksum = 'x'"], "migration 1 .* is not the one", id="checksum"),
-        pytest.param(["DROP TABLE worker_lanes", "DROP TABLE workers"], "worker_lanes, workers missing", id="table"),
+        pytest.param(["DROP TABLE step_logs", "DROP TABLE settings"], "settings, step_logs missing", id="table"),
         pytest.param(
             ["DELETE FROM steps_migrations"], "`steps_migrations` is empty: the schema is damaged", id="ledger"
         ),

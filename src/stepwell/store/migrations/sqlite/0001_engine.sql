@@ -233,6 +233,14 @@ CREATE TABLE steps_limits (
     PRIMARY KEY (kind, name)
 );
 
+-- Which lanes are served, by whom, and until when that worker counts as alive; `closed` by a limit of 0.
+CREATE VIEW lanes_served AS
+SELECT l.queue, l.action, l.worker_id, w.alive_until,
+       EXISTS (SELECT 1 FROM steps_limits m
+               WHERE m.maximum = 0
+                 AND (m.kind = 'queue' AND m.name = l.queue OR m.kind = 'action' AND m.name = l.action)) AS closed
+FROM worker_lanes l JOIN workers w ON w.id = l.worker_id;
+
 -- The members of shared blocks that have not concluded, or whose lease still stands.
 CREATE TABLE steps_unconcluded (
     step_id    integer PRIMARY KEY,

@@ -4,6 +4,5 @@
 -- Work that could be done now if there were a live worker for its queue and action.
 SELECT a.queue, a.action, count(*) AS steps FROM steps_agenda a
 WHERE a.stage IN ('open', 'dispatched')
-  AND NOT EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id
-                  WHERE l.queue = a.queue AND l.action = a.action AND w.alive_until > :now)
+  AND NOT EXISTS (SELECT 1 FROM lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
 GROUP BY a.queue, a.action ORDER BY count(*) DESC, a.queue, a.action;

@@ -33,21 +33,16 @@ DELETE FROM steps_key_marks WHERE concurrency_key = :key;
 
 -- name: can_begin(queue, action, now)
 -- Whether a live worker serves the lane, and no limit of 0 closes it.
-SELECT 1 AS yes
-WHERE EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-              WHERE l.queue = :queue AND l.action = :action)
-  AND NOT EXISTS (SELECT 1 FROM steps_limits m
-                  WHERE m.maximum = 0 AND (m.kind = 'queue' AND m.name = :queue OR m.kind = 'action' AND m.name = :action));
+SELECT 1 AS yes FROM lanes_served
+WHERE queue = :queue AND action = :action AND alive_until > :now AND NOT closed LIMIT 1;
 
 -- name: hold_again(key, now)!
 -- Who was let pass and cannot begin (`can_begin`) does not keep the key from the others.
 UPDATE steps_agenda SET held = true
 WHERE concurrency_key = :key AND stage = 'open' AND NOT held
-  AND NOT (
-      EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-                  WHERE l.queue = steps_agenda.queue AND l.action = steps_agenda.action)
-      AND NOT EXISTS (SELECT 1 FROM steps_limits m
-                      WHERE m.maximum = 0 AND (m.kind = 'queue' AND m.name = steps_agenda.queue OR m.kind = 'action' AND m.name = steps_agenda.action)));
+  AND NOT EXISTS (SELECT 1 FROM lanes_served l
+                  WHERE l.queue = steps_agenda.queue AND l.action = steps_agenda.action
+                    AND l.alive_until > :now AND NOT l.closed);
 
 -- name: let_pass(key, now)!
 -- The first in line of those that wait for a key and can begin, as many as there are places. All that were let pass
@@ -55,10 +50,8 @@ WHERE concurrency_key = :key AND stage = 'open' AND NOT held
 UPDATE steps_agenda SET held = false WHERE step_id IN (
     SELECT a.step_id FROM steps_agenda a
     WHERE a.concurrency_key = :key AND a.stage = 'open' AND a.held
-      AND EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-                  WHERE l.queue = a.queue AND l.action = a.action)
-      AND NOT EXISTS (SELECT 1 FROM steps_limits m
-                      WHERE m.maximum = 0 AND (m.kind = 'queue' AND m.name = a.queue OR m.kind = 'action' AND m.name = a.action))
+      AND EXISTS (SELECT 1 FROM lanes_served l
+                  WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now AND NOT l.closed)
     ORDER BY a.rank, a.step_id
     LIMIT coalesce((
            SELECT CASE WHEN s.concurrency_limit > taken.number THEN s.concurrency_limit - taken.number ELSE 0 END
@@ -67,21 +60,17 @@ UPDATE steps_agenda SET held = false WHERE step_id IN (
                 ) AS taken
            CROSS JOIN (SELECT x.step_id FROM steps_agenda x
                        WHERE x.concurrency_key = :key AND x.stage = 'open' AND x.held
-                         AND EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-                                     WHERE l.queue = x.queue AND l.action = x.action)
-                         AND NOT EXISTS (SELECT 1 FROM steps_limits m
-                                         WHERE m.maximum = 0 AND (m.kind = 'queue' AND m.name = x.queue OR m.kind = 'action' AND m.name = x.action))
+                         AND EXISTS (SELECT 1 FROM lanes_served l
+                                     WHERE l.queue = x.queue AND l.action = x.action AND l.alive_until > :now AND NOT l.closed)
                        ORDER BY x.rank, x.step_id LIMIT 1) AS first
            JOIN steps s ON s.id = first.step_id), 0));
 
 -- name: keys_left_behind(now)
 -- Keys of steps that were let pass, and whose workers have died since.
 SELECT DISTINCT a.concurrency_key
-FROM workers d JOIN worker_lanes g ON g.worker_id = d.id
-JOIN steps_agenda a ON a.stage = 'open' AND NOT a.held AND a.queue = g.queue AND a.action = g.action
+FROM lanes_served d JOIN steps_agenda a ON a.stage = 'open' AND NOT a.held AND a.queue = d.queue AND a.action = d.action
 WHERE d.alive_until <= :now AND a.concurrency_key IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-                  WHERE l.queue = a.queue AND l.action = a.action)
+  AND NOT EXISTS (SELECT 1 FROM lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
   AND NOT EXISTS (SELECT 1 FROM steps_key_marks m WHERE m.concurrency_key = a.concurrency_key);
 
 -- name: mark_key(key)!

@@ -59,8 +59,7 @@ SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id O
 SELECT r.*, a.stage, coalesce(a.held, false) AS held FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
 
 -- name: lane_is_served(queue, action, now)
-SELECT count(DISTINCT l.worker_id) AS workers FROM worker_lanes l JOIN workers w ON w.id = l.worker_id
-WHERE l.queue = :queue AND l.action = :action AND w.alive_until > :now;
+SELECT count(*) AS workers FROM lanes_served WHERE queue = :queue AND action = :action AND alive_until > :now;
 
 -- name: queue_room(queue, now)
 SELECT coalesce((SELECT sum(w.slots) FROM workers w WHERE w.alive_until > :now

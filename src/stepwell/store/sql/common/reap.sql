@@ -20,8 +20,8 @@ SELECT s.id, s.action
 FROM steps s
 WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'dispatched') AND s.state = 'Dispatched'
   AND (s.updated_at <= :before
-       OR NOT EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-                      WHERE l.queue = s.queue AND l.action = s.action));
+       OR NOT EXISTS (SELECT 1 FROM lanes_served l
+                      WHERE l.queue = s.queue AND l.action = s.action AND l.alive_until > :now));
 
 -- name: recover(id, actor, now)!
 UPDATE steps SET state = 'Pending', reason = 'recovered', actor = :actor, updated_at = :now, changed_from = state

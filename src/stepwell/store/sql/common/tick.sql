@@ -12,7 +12,7 @@ WITH room (queue) AS (
     HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
 ), lanes (queue, action) AS (
     SELECT DISTINCT l.queue, l.action
-    FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+    FROM room r JOIN lanes_served l ON l.queue = r.queue AND l.alive_until > :now
 )
 SELECT d."group" FROM steps_dispatcher d
 WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL

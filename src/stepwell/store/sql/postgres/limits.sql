@@ -8,5 +8,5 @@ INSERT INTO steps_key_marks (concurrency_key)
 SELECT DISTINCT a.concurrency_key FROM steps_agenda a
 WHERE a.concurrency_key IS NOT NULL AND a.stage = 'open'
   AND a.queue = ANY(CAST(:queues AS text[])) AND a.action = ANY(CAST(:actions AS text[]))
-  AND NOT EXISTS (SELECT 1 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-                  WHERE l.queue = a.queue AND l.action = a.action AND w.id <> :worker);
+  AND NOT EXISTS (SELECT 1 FROM lanes_served l
+                  WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now AND l.worker_id <> :worker);

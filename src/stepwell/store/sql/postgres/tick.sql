@@ -92,7 +92,7 @@ WITH room (queue, free) AS (
     GROUP BY l.queue
 ), lanes (queue, action, free) AS (
     SELECT DISTINCT l.queue, l.action, r.free
-    FROM room r JOIN worker_lanes l ON l.queue = r.queue JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+    FROM room r JOIN lanes_served l ON l.queue = r.queue AND l.alive_until > :now
     WHERE r.free > 0 AND r.queue = ANY(CAST(:queues AS text[]))
 ), candidates AS (
     SELECT a.step_id, a.rank, a.queue, lane.free,
