@@ -11,7 +11,7 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.run.worker_row import WorkerRow
-from tests.unit.cli_support import PATIENCE, environment, run, run_bare
+from tests.unit.cli_support import PATIENCE, environment, finished, run, run_bare
 
 
 @pytest.fixture
@@ -56,13 +56,72 @@ def test_a_limit_that_cannot_be_read_is_refused_and_nothing_changes(app: Stepwel
         ("shop", "does not name an app"),
         ("no_such_module:app", "there is no module 'no_such_module'"),
         ("json:dumps", "dumps"),
-        ("json:nothing", "of type NoneType"),
+        ("json:nothing", "json has no 'nothing'"),
+        ("json:decoder.nothing", "json has no 'decoder.nothing'"),
+        ("json:decoder", "json:decoder is of type module"),
     ],
 )
 def test_an_app_that_cannot_be_found_is_refused_in_one_line(name: str | None, said: str) -> None:
     ended = run_bare("up", *(["--app", name] if name else []), code=2)
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
+
+
+BROKEN = {
+    "raises": ("import settings\n\nsettings.read()", "settings.py:5: KeyError: 'DATABASE_URL'; nothing was started"),
+    "unreadable": ("number = 1\nnumber = (", "unreadable.py:2: SyntaxError: '(' was never closed"),
+    "through_another": ("import unreadable", "unreadable.py:2: SyntaxError"),
+    "exits": ("import sys\n\nsys.exit('bye')", "exits.py:3: SystemExit: bye; nothing was started: keep that below"),
+    "json_wanted": ("import json_wanted.nothing", "json_wanted.py:1: ModuleNotFoundError: No module named"),
+    "json_": ("import js", "json_.py:1: ModuleNotFoundError: No module named 'js'"),
+    "library": ("import json\n\njson.loads('{')", "library.py:3: JSONDecodeError: Expecting property name"),
+    "ours": ("import stepwell\n\nstepwell.Stepwell('sqlite://').job('f')", "ours.py:3: StepwellError: app.job('f')"),
+}
+SETTINGS = """import os
+
+
+def read():
+    return os.environ["DATABASE_URL"]
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "settings.py").write_text(SETTINGS, encoding="utf-8")
+    for name, (code, _) in BROKEN.items():
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    (tmp_path / "makes.py").write_text("import settings\n\nmake = settings.read", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", ["worker", "up"])
+@pytest.mark.parametrize("module", BROKEN)
+def test_an_app_that_cannot_be_imported_is_told_with_the_line_to_look_at(
+    project: Path, module: str, command: str
+) -> None:
+    ended = finished(command, "--app", f"{module}:app", cwd=project, url="sqlite:///none.db")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(f"stepwell: {module} cannot be imported: {project}/")
+    assert BROKEN[module][1] in line
+    assert line.endswith("(-v shows the traceback)")
+    assert ended.returncode == 2
+
+
+def test_so_is_a_function_that_fails_to_make_one(project: Path) -> None:
+    ended = finished("worker", "--app", "makes:make", cwd=project, url="sqlite:///none.db")
+    assert ended.stderr.startswith(f"stepwell: makes:make cannot be called: {project}/settings.py:5: KeyError: ")
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+
+
+def test_the_traceback_is_there_for_who_asks_and_begins_in_the_app(project: Path) -> None:
+    ended = finished("worker", "--app", "raises:app", "-v", cwd=project, url="sqlite:///none.db")
+    first, *_, last = ended.stderr.strip().splitlines()
+    assert (first, ended.returncode) == ("Traceback (most recent call last):", 2)
+    assert last.startswith("stepwell: raises cannot be imported: ")
+    assert "in <module>" in ended.stderr
+    assert "in read" in ended.stderr
+    assert "importlib" not in ended.stderr
+    assert "locate.py" not in ended.stderr
 
 
 def test_one_look_of_the_reaper_says_what_it_did(app: Stepwell) -> None:

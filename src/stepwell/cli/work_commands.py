@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -86,7 +87,9 @@ def _worker_options(function: F) -> F:
             metavar="SIZE",
             help="What one process may use, for example 512M.",
         ),
-        click.option("-v", "--verbose", is_flag=True, help="Write a log to stderr."),
+        click.option(
+            "-v", "--verbose", is_flag=True, help="Write a log to stderr, and the traceback of an app that fails."
+        ),
         database_option,
     )
     for option in reversed(options):
@@ -146,7 +149,7 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
     from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
     log_to_stderr(logging.INFO if options["verbose"] else logging.WARNING)
-    app = _load(target, options["app_name"])
+    app = _load(target, options["app_name"], options["verbose"])
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     queues = [queue.strip() for queue in (options["queues"] or "").split(",") if queue.strip()]
     if options["queues"] is not None and not queues:
@@ -167,7 +170,7 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
     _account(made)
 
 
-def _load(target: Target, name: str | None) -> Stepwell:
+def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
     from stepwell.run.locate import load_app
 
     if not name:
@@ -176,6 +179,11 @@ def _load(target: Target, name: str | None) -> Stepwell:
     try:
         app = load_app(name)
     except AppNotFound as error:
+        if error.__cause__ is None:
+            raise Misuse(str(error)) from error
+        if not verbose:
+            raise Misuse(f"{error} (-v shows the traceback)") from error
+        click.echo(clean("".join(traceback.format_exception(error.__cause__)), lines=True), err=True)
         raise Misuse(str(error)) from error
     if target.chosen and target.url != app.database.url:
         raise Misuse(f"--db says {target}, but {name} is on {without_password(app.database.url)}: leave --db out")
