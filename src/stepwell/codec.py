@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stepwell import aliases
 from stepwell.model.errors import UnstorableValue
 
 MAX_BYTES: Final = 1_048_576
@@ -114,8 +115,8 @@ def readable(text: str | None) -> Any:
 
 
 def _pydantic_or_refuse(value: Any) -> Any:
-    if hasattr(value, "model_dump"):  # in the form, and under the names, that the model takes back
-        return value.model_dump(mode="json", by_alias=True, round_trip=True)
+    if hasattr(value, "model_dump"):
+        return aliases.dump(value)
     raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 

@@ -189,3 +189,22 @@ def test_pydantic_models_go_in_and_out_by_their_aliases_also_in_lists(app: Stepw
     assert merged.step().response == [stored, stored]
     with pytest.raises(InvalidStep, match=r"order: .*Order"):
         largest.enqueue({"number": "seven"})  # type: ignore[arg-type]
+
+
+class Quote(BaseModel):
+    price: Decimal = Field(validation_alias="p", serialization_alias="price")
+    size: int = Field(default=0, validation_alias="s")
+
+
+def test_pydantic_models_that_are_read_and_written_by_different_names_go_in_and_out(
+    app: Stepwell, clock: ManualClock
+) -> None:
+    @app.job()
+    def double(quote: Quote) -> list[Quote]:
+        return [quote.model_copy(update={"price": 2 * quote.price})]
+
+    called = double.enqueue(Quote(p=Decimal("1.5"), s=7))  # type: ignore[call-arg]
+    by_name = app.enqueue("double", {"quote": {"p": "1.5", "s": 7}})
+    app.run_until_idle()
+    assert called.result(timeout=0) == [Quote(p=Decimal("3.0"), s=7)]  # type: ignore[call-arg]
+    assert called.step().response == app.step(by_name).response == [{"p": "3.0", "s": 7}]

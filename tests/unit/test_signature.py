@@ -13,8 +13,9 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, RootModel, computed_field
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, RootModel, computed_field
 from pydantic.alias_generators import to_camel
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from stepwell import InvalidStep, Job, StepwellError, UnstorableValue, codec
 from stepwell.define.signature import Signature, is_coroutine
@@ -80,6 +81,52 @@ class Strict(BaseModel):
 class Numbers(RootModel[list[int]]): ...
 
 
+class Trade(BaseModel):
+    """Which is read by other names than it is written by."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    price: Decimal = Field(validation_alias="p", serialization_alias="price")
+    size: int = Field(default=0, validation_alias="s")
+    venue: str = Field(default="", serialization_alias="exchange")
+    # Each is read under the name of the other.
+    bid: int = Field(default=0, validation_alias="ask")
+    ask: int = Field(default=0, validation_alias="bid")
+
+
+@pydantic_dataclass
+class Fee:
+    amount: Decimal = Field(validation_alias="a")
+
+
+@dataclass
+class Leg:
+    trade: Trade
+
+
+class Trades(RootModel[list[Trade]]): ...
+
+
+class Book(BaseModel):
+    best: Trade = Field(validation_alias=AliasChoices("top", "best"))
+    trades: list[Trade] = Field(validation_alias="all")
+    by_day: dict[date, Trade | None]
+    legs: tuple[Leg, Fee]
+    rest: Trades
+    maker: str = Field(validation_alias=AliasPath("sides", 0, "name"))
+    taker: str = Field(validation_alias=AliasPath("sides", -1, "name"))
+    chosen: int = Field(validation_alias=AliasChoices(AliasPath("many", 1), "one"), serialization_alias="it")
+
+
+TRADE = Trade.model_validate({"p": "1.5", "s": 2, "venue": "here", "ask": 3, "bid": 4})
+BOOK = Book.model_validate(
+    {
+        "top": TRADE, "all": [TRADE, TRADE], "by_day": {date(2026, 1, 1): TRADE, date(2026, 1, 2): None},
+        "legs": (Leg(TRADE), Fee(a=Decimal(1))),  # type: ignore[call-arg]
+        "rest": [TRADE], "sides": [{"name": "Ann"}], "one": 1,
+    }
+)  # fmt: skip
+
 CANDLE = Candle.model_validate({"openedAt": "2026-01-01T00:00:00Z", "c": "1.5", "parts": [{"n": 1}]})
 
 
@@ -116,6 +163,11 @@ VALUES: list[tuple[Any, Any]] = [
     (Candle, CANDLE),
     (list[Candle], [CANDLE]),
     (dict[str, Candle | None], {"a": CANDLE, "b": None}),
+    (Trade, TRADE),
+    (list[Trade], [TRADE]),
+    (Leg, Leg(TRADE)),
+    (Trades, Trades([TRADE])),
+    (Book, BOOK),
     (Strict, Strict(at=datetime(2026, 1, 1, tzinfo=UTC), ids={UUID(int=1)})),
     (Numbers, Numbers([1, 2])),
     (Any, {"anything": [1, None]}),
@@ -232,6 +284,17 @@ def test_an_annotation_that_cannot_be_resolved_does_not_cost_the_others_their_ty
 def test_a_model_is_stored_under_the_names_that_it_has_in_json() -> None:
     stored = {"openedAt": "2026-01-01T00:00:00Z", "c": "1.5", "parts": [{"n": 1}]}
     assert through_json(CANDLE) == stored
+
+
+def test_a_model_is_stored_under_the_names_by_which_it_is_read() -> None:
+    stored = {"p": "1.5", "s": 2, "venue": "here", "ask": 3, "bid": 4}
+    assert through_json(TRADE) == stored
+    assert through_json(BOOK)["sides"] == [{"name": "Ann"}]
+
+
+def test_a_model_of_which_two_fields_are_read_from_the_same_place_is_refused_if_they_differ() -> None:
+    with pytest.raises(UnstorableValue, match=r"value\[0\]: two of its fields are read from the same place"):
+        taking(list[Book]).arguments(([BOOK.model_copy(update={"taker": "Bob"})],), {})
 
 
 @pytest.mark.parametrize("hint", [datetime | Decimal, Order | Point | Refund, list[Order | Refund], Model | Candle])
