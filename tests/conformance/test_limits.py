@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -23,10 +23,14 @@ class Hand:
     """A worker that claims and ends what it is told to."""
 
     def __init__(
-        self, app: Stepwell, strategy: Strategy | None = None, weights: Mapping[str, Priority] | None = None
+        self,
+        app: Stepwell,
+        strategy: Strategy | None = None,
+        weights: Mapping[str, Priority] | None = None,
+        actions: Collection[str] = frozenset(ACTIONS),
     ) -> None:
         self._app = app
-        self._row = WorkerRow(app.database, ["default", "candles"], ACTIONS, 1_000)
+        self._row = WorkerRow(app.database, ["default", "candles"], actions, 1_000)
         self._claimer = Claimer(app.database, self._row, strategy, weights or {})
         self._finisher = Finisher(app.database)
 
@@ -139,6 +143,24 @@ def test_what_an_operator_says_of_a_job_stays(engine: Engine, operators: int | N
 def test_a_limit_that_only_an_operator_set_is_not_touched(engine: Engine) -> None:
     engine.app.limits.set("action", "mail", 7)
     assert [start_with(engine, most) for most in (None, 2, None)] == [7, 7, 7]
+
+
+def test_the_limit_of_a_job_that_is_gone_holds_for_who_still_has_it_and_is_in_nobody_else_s_way(engine: Engine) -> None:
+    start_with(engine, 1)
+    older = Hand(engine.app, actions=["mail"])
+    engine.app.limits.follow_code({"report": None})  # a worker of newer code, or of another program
+    newer = Hand(engine.app, actions=["report"])
+    assert engine.app.limits.all() == {("action", "mail"): 1}
+    enqueue(engine, 5, "mail")
+    enqueue(engine, 5, "report")
+    assert (len(older.claim(9)), len(older.claim(9)), len(newer.claim(9))) == (1, 0, 5)
+
+
+def test_a_job_that_comes_back_without_its_limit_takes_it_away(engine: Engine) -> None:
+    start_with(engine, 1)
+    engine.app.limits.follow_code({"report": None})
+    assert start_with(engine, None) is None
+    assert start_with(engine, 1) == 1  # nobody has lifted it by hand: so it is the code's again
 
 
 # keys ---------------------------------------------------------------------------------------------------------------

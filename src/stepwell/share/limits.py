@@ -137,7 +137,8 @@ class Limits:
         """What the jobs of an app say (`max_running`), by action; None: nothing, or nothing any more.
 
         A limit is the code's while it is what the code said last: then it changes and goes with the code. One that
-        an operator has set to something else, or lifted, is the operator's, and stays.
+        an operator has set to something else, or lifted, is the operator's, and stays. So does that of an action that
+        is not named here: it may be gone, but workers of older code, or of another program, may still run it.
         """
         for action, maximum in wanted.items():
             _check("action", action, maximum)
