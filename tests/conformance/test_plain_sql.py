@@ -353,6 +353,11 @@ BAD_ROWS: list[dict[str, Any]] = [
     {"dispatch_after": "-infinity"},
     {"dispatch_after": "10000-01-01 00:00:00"},
     {"dispatch_after": "0001-01-01 00:00:00 BC"},
+    {"dispatch_after": "0000-01-01 00:00:00"},
+    {"dispatch_after": "0001-01-01 00:00:00"},
+    {"dispatch_after": "9999-12-31 00:00:00"},
+    {"dispatch_after": "2026-02-29 00:00:00"},
+    {"dispatch_after": "2026-01-01 24:30:00"},
 ]
 
 
@@ -365,6 +370,13 @@ def test_the_database_refuses_a_row_that_makes_no_sense(engine: Engine, columns:
     engine.settle()
     assert engine.state("good") == "Completed"
     assert len(engine.app.steps()) == 1
+
+
+@pytest.mark.parametrize("moment", ["0001-01-02 00:00:00", "2024-02-29 23:59:59.9999994", "9999-12-30 23:59:59.999999"])
+def test_a_row_may_wait_for_any_moment_that_python_can_hold(engine: Engine, moment: str) -> None:
+    insert(engine, "any", dispatch_after=moment + ("" if engine.app.database.dialect == "sqlite" else "+00"))
+    (step,) = engine.app.steps()
+    assert step.dispatch_after == datetime.fromisoformat(f"{moment}+00:00")
 
 
 def test_a_row_is_adopted_once_also_by_many_dispatchers(shared_database_url: str, clock: ManualClock) -> None:

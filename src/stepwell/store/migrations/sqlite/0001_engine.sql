@@ -46,8 +46,11 @@ CREATE TABLE steps (
     max_retries       integer NOT NULL DEFAULT 3,
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
-    dispatch_after    text CHECK (datetime(dispatch_after) IS NOT NULL AND dispatch_after GLOB '????-??-?? ??:??:??*'
-                          AND substr(dispatch_after, 12) NOT GLOB '*[^0-9:.]*' OR dispatch_after IS NULL),
+    -- A moment that there is (a modifier makes SQLite reckon: 02-31 would be 03-03), and what Python can hold, in any zone.
+    dispatch_after    text CHECK (dispatch_after IS NULL OR datetime(dispatch_after) IS NOT NULL
+                          AND datetime(substr(dispatch_after, 1, 19), '+0 days') IS substr(dispatch_after, 1, 19)
+                          AND substr(dispatch_after, 20) NOT GLOB '*[^0-9.]*'
+                          AND dispatch_after >= '0001-01-02' AND dispatch_after < '9999-12-31'),
     is_throttled      integer NOT NULL DEFAULT 0,
     was_throttled     integer NOT NULL DEFAULT 0,
     timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0),
