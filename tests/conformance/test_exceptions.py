@@ -137,9 +137,34 @@ def test_an_ignored_error_of_a_later_stage_keeps_the_recorded_result(app: Stepwe
     assert (step.state, step.response, step.error_message) == ("Completed", "result", "OSError: one")
 
 
-def test_an_error_is_ignored_only_after_its_retries_are_spent(app: Stepwell, clock: ManualClock) -> None:
-    script = Script(app, clock, {"retries": 1}, compute=OSError("one"), ignore_exception=True)
-    assert (script.run().state, script.calls) == ("Completed", ["compute", "compute", "ignore_exception"])
+@pytest.mark.parametrize("error", [OSError("one"), KeyError("k"), Permanent("gone")], ids=repr)
+def test_when_the_retries_are_spent_an_error_fails_the_step_and_no_hook_is_asked(
+    app: Stepwell, clock: ManualClock, error: Exception
+) -> None:
+    hooks = {"ignore_exception": True, "resolve_exception": True}
+    script = Script(app, clock, {"retries": 1, "retry_on": OSError}, compute=[OSError("zero"), error], **hooks)
+    step = script.run()
+    assert (step.state, step.reason, step.attempts) == ("Failed", "max_retries_reached", 2)
+    assert script.calls == ["compute", "compute"]
+    assert len(script.errors) == 2
+
+
+@pytest.mark.parametrize("hook", ["ignore_exception", "resolve_exception"])
+def test_a_job_without_retries_has_none_to_spend_and_its_hooks_are_asked(
+    app: Stepwell, clock: ManualClock, hook: str
+) -> None:
+    script = Script(app, clock, {"retries": 0}, compute=OSError("one"), **{hook: True})
+    assert (script.run().state, script.calls) == ("Completed", ["compute", hook])
+
+
+def test_just_resolve_is_no_error_and_runs_in_the_last_attempt_too(app: Stepwell, clock: ManualClock) -> None:
+    script = Script(app, clock, {"retries": 1}, compute=[OSError("one"), JustResolve()], resolve_exception=None)
+    assert (script.run().state, script.calls) == ("Completed", ["compute", "compute", "resolve_exception"])
+
+
+def test_a_lost_database_is_not_the_steps_fault_in_its_last_attempt_either(app: Stepwell, clock: ManualClock) -> None:
+    script = Script(app, clock, {"retries": 1}, compute=[OSError("one"), DatabaseUnavailable("gone"), 1])
+    assert (script.run().state, script.reasons) == ("Completed", ["retry", "handed_back", None])
 
 
 def test_just_resolve_runs_resolve_exception_and_the_own_code_is_done(app: Stepwell, clock: ManualClock) -> None:

@@ -90,11 +90,11 @@ class Job:
         return None
 
     def ignore_exception(self, error: BaseException) -> Any:
-        """True: the own code is done all the same; the error is kept."""
+        """True: the own code is done all the same; the error is kept. Asked about what is not retried."""
         return False
 
     def resolve_exception(self, error: BaseException) -> Any:
-        """Mend what went wrong. True: the own code is done."""
+        """Mend what went wrong. True: the own code is done. Asked about what is not retried and not ignored."""
         return False
 
     # from inside ----------------------------------------------------------------------------------------

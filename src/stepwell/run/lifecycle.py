@@ -214,7 +214,7 @@ def _said_so(definition: JobDefinition[..., Any], step: RunningStep, error: Base
 async def _route(
     definition: JobDefinition[..., Any], job: Job | None, step: RunningStep, error: BaseException
 ) -> Ending:
-    """Retry it, ignore it, resolve it, or fail; in this order."""
+    """Fail if the retries are spent; else retry it, ignore it, resolve it, or fail; in this order."""
 
     async def hook(name: str) -> Any:
         """What the job's hook says about the error; None if it has none."""
@@ -225,16 +225,15 @@ async def _route(
     if isinstance(error, JustResolve):
         await hook("resolve_exception")
         return _finish(step, error)
-    wanted = False
+    if step.retries >= step.max_retries > 0:  # a job that has no retries at all has not spent them: its hooks are asked
+        return _failure(error, reasons.MAX_RETRIES_REACHED, step)
     if not isinstance(error, Permanent):
         said = await hook("retry_exception")
-        wanted = bool(definition.policy.retries(error) if said is None else said)
-        if wanted and step.retries < step.max_retries:
+        if (definition.policy.retries(error) if said is None else said) and step.max_retries > 0:
             return _retry(definition, step, error)
     if await hook("ignore_exception") or await hook("resolve_exception"):
         return _finish(step, error)
-    spent = wanted and step.max_retries > 0
-    return _failure(error, reasons.MAX_RETRIES_REACHED if spent else reasons.ERROR, step)
+    return _failure(error, reasons.ERROR, step)
 
 
 def _retry(
