@@ -402,7 +402,7 @@ def test_a_worker_with_one_slot_runs_every_job_by_its_weight(engine: Engine) -> 
     assert shares["behave"] >= 5
 
 
-class Broken:
+class Broken(Strategy):
     """A strategy that raises."""
 
     def grants(self, slots: int, waiting: object, priorities: object, held: object) -> None:
@@ -415,3 +415,34 @@ def test_a_strategy_that_raises_is_logged_and_oldest_first_serves(
     refs = enqueue(engine, 4)
     assert [claim.step_id for claim in Hand(engine.app, Broken()).claim(3)] == [ref.id for ref in refs[:3]]
     assert "the strategy Broken raised" in caplog.text
+
+
+class InTurn(Strategy):
+    """Somebody's own: each claim is for one action alone, each worker begins with the first, and mixes them."""
+
+    order = "by priority"
+
+    def __init__(self) -> None:
+        self._claims = 0
+
+    def for_worker(self, slots: int) -> InTurn:
+        assert slots == 1_000
+        return InTurn()
+
+    def grants(
+        self, slots: int, waiting: Mapping[str, int], priorities: object, held: object
+    ) -> Mapping[str, int] | None:
+        self._claims += 1
+        if self._claims > 2:
+            return {action: min(2, count) for action, count in waiting.items()}
+        return {sorted(waiting)[self._claims - 1]: slots}
+
+
+def test_a_strategy_of_ones_own_may_have_a_memory_for_each_worker_and_say_the_order(engine: Engine) -> None:
+    enqueue(engine, 9, "mail")
+    enqueue(engine, 9, "report")
+    strategy = InTurn()
+    one, other = Hand(engine.app, strategy), Hand(engine.app, strategy)
+    claimed = [[claim.row["action"] for claim in hand.claim(2)] for hand in (one, one, other)]
+    assert claimed == [["mail", "mail"], ["report", "report"], ["mail", "mail"]]
+    assert [claim.row["action"] for claim in one.claim(4)] == ["mail", "report", "mail", "report"]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.share.strategies import DivideTotalValueEqually, InvalidPriority, SortByDateCreated, safely
+from stepwell.share.strategies import DivideTotalValueEqually, InvalidPriority, SortByDateCreated, Strategy, safely
 
 divide = DivideTotalValueEqually().grants
 
@@ -154,7 +154,7 @@ def test_oldest_first_divides_nothing() -> None:
     assert safely(SortByDateCreated(), 3, {"mail": 9}) is None
 
 
-class Odd:
+class Odd(Strategy):
     """A strategy that does what it is told."""
 
     def __init__(self, answer: Any) -> None:

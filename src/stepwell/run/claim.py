@@ -15,15 +15,7 @@ from typing import Final
 from stepwell.run.finish import Claim
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.limits import Room, room_for_claim
-from stepwell.share.strategies import (
-    URGENT_TURNS,
-    DivideTotalValueEqually,
-    Priority,
-    SortByDateCreated,
-    Strategy,
-    safely,
-)
-from stepwell.share.turns import TakeTurns
+from stepwell.share.strategies import URGENT_TURNS, Priority, Strategy, safely
 from stepwell.store import Database, Row, Transaction
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
@@ -45,9 +37,7 @@ class Claimer:
     ) -> None:
         self._database = database
         self._worker = worker
-        self._strategy = strategy or SortByDateCreated()
-        if isinstance(self._strategy, DivideTotalValueEqually):
-            self._strategy = TakeTurns(worker.slots)  # a claim that is rolled back has had its turn: one, at most
+        self._strategy = None if strategy is None else strategy.for_worker(worker.slots)
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
@@ -74,24 +64,25 @@ class Claimer:
     def _pick(self, tx: Transaction, limit: int, held: Mapping[str, int]) -> list[int]:
         begun = tx.row("begin_claim")
         room = room_for_claim(tx) if begun is not None and begun["limited"] else None
-        divides = not isinstance(self._strategy, SortByDateCreated)
         rows = tx.rows(
             "pick_for_claim",
             worker=self._worker.id,
             limit=limit,
-            most=limit if room is None and not divides else ALL_CANDIDATES,
+            most=limit if room is None and self._strategy is None else ALL_CANDIDATES,
             high=limit - limit // URGENT_TURNS - (self._turn % URGENT_TURNS == 0),
             open_too=not self._waits_for_ticks,
             full_queues=tx.array([] if room is None else room.full_queues()),
             full_actions=tx.array([] if room is None else room.full_actions()),
         )
-        if divides:
-            rows = self._share_out(rows, limit, held, room)
+        if self._strategy is not None:
+            rows = self._share_out(self._strategy, rows, limit, held, room)
         if room is not None:
             rows = [row for row in rows if room.take(row["queue"], row["action"])]
         return [row["step_id"] for row in rows[:limit]]
 
-    def _share_out(self, rows: list[Row], limit: int, held: Mapping[str, int], room: Room | None) -> list[Row]:
+    def _share_out(
+        self, strategy: Strategy, rows: list[Row], limit: int, held: Mapping[str, int], room: Room | None
+    ) -> list[Row]:
         """The rows that the strategy grants, then (should a limit turn one of them away) the rest by age."""
         waiting = Counter(row["action"] for row in rows)
         if room is not None:  # what cannot begin is not given out: it would be a turn for nothing
@@ -99,7 +90,7 @@ class Claimer:
             waiting = Counter(
                 {action: min(count, room.actions.get(action, count)) for action, count in waiting.items()}
             )
-        grants = safely(self._strategy, limit, waiting, self._weights, held)
+        grants = safely(strategy, limit, waiting, self._weights, held)
         if grants is None:
             return rows
         to_take = dict(grants)
@@ -110,7 +101,7 @@ class Claimer:
                 granted.append(row)
             else:
                 others.append(row)
-        return (_mixed(granted, self._weights) if isinstance(self._strategy, TakeTurns) else granted) + others
+        return (_mixed(granted, self._weights) if strategy.order == "by priority" else granted) + others
 
     def is_there_work(self) -> bool:
         """A look that only reads."""
@@ -118,7 +109,7 @@ class Claimer:
 
 
 def _mixed(rows: list[Row], weights: Mapping[str, Priority]) -> list[Row]:
-    """The urgent first, then every action as often as its weight says: what is claimed ahead may begin much later."""
+    """The urgent first, then every action as often as its weight says."""
     seen: Counter[tuple[int, str]] = Counter()
     places = []
     for number, row in enumerate(rows):

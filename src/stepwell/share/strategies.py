@@ -7,17 +7,19 @@ within an action the oldest step always goes first.
 from __future__ import annotations
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from stepwell.model.errors import StepwellError
 
 # A float counts as exactly the number that it is: 0.1 is a little more than a tenth.
 Priority: TypeAlias = int | float | Decimal | Fraction
+Order: TypeAlias = Literal["by age", "by priority"]
 
 DEFAULT_PRIORITY: Final = 1
 # The urgent come first, but one slot in so many is for the rest while any waits; where there are fewer slots, one turn
@@ -33,8 +35,19 @@ class InvalidPriority(StepwellError, ValueError):
 
 
 class Strategy(Protocol):
-    """How the free slots are given out."""
+    """How the free slots are given out. Inherit from it, and write `grants`.
 
+    `order` is that in which the steps of one claim begin: by age, or every action as often as its priority says, for
+    what is claimed ahead of the slots may begin much later.
+    """
+
+    order: ClassVar[Order] = "by age"
+
+    def for_worker(self, slots: int) -> Strategy | None:
+        """What one worker of so many slots asks: this, or one with a memory of its own; None: the oldest go first."""
+        return self
+
+    @abstractmethod
     def grants(
         self, slots: int, waiting: Mapping[str, int], priorities: Mapping[str, Priority], held: Mapping[str, int]
     ) -> Mapping[str, int] | None:
@@ -47,8 +60,11 @@ class Strategy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SortByDateCreated:
+class SortByDateCreated(Strategy):
     """Oldest first, whatever the action: nothing is divided."""
+
+    def for_worker(self, slots: int) -> None:
+        return None
 
     def grants(
         self,
@@ -61,7 +77,7 @@ class SortByDateCreated:
 
 
 @dataclass(frozen=True, slots=True)
-class DivideTotalValueEqually:
+class DivideTotalValueEqually(Strategy):
     """Slots in proportion to the priority of each action that has work.
 
     Every action with work gets one before any gets a second; what an action cannot use goes to the others in the same
@@ -78,6 +94,11 @@ class DivideTotalValueEqually:
 
     Each call stands for itself; a worker, whose claims may be too small to be divided, takes turns (`TakeTurns`).
     """
+
+    def for_worker(self, slots: int) -> Strategy:
+        from stepwell.share.turns import TakeTurns
+
+        return TakeTurns(slots)
 
     def grants(
         self,

@@ -11,10 +11,10 @@ from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
-from stepwell.share.strategies import NONE, Basin, Claimant, Priority, claimants_of, fill
+from stepwell.share.strategies import NONE, Basin, Claimant, Priority, Strategy, claimants_of, fill
 
 
-class TakeTurns:
+class TakeTurns(Strategy):
     """`DivideTotalValueEqually` for one worker, with a memory: exact shares of all its claims together.
 
     >>> turns = TakeTurns(slots=1)
@@ -24,8 +24,10 @@ class TakeTurns:
 
     `slots` is what the worker has in all. While they are enough for every action that has work, none goes without.
     While they are not and steps are claimed ahead of them, these are so short that only the number of runs counts,
-    not what is held at the moment.
+    not what is held at the moment. A claim that is rolled back has had its turn: one, at most.
     """
+
+    order = "by priority"
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
