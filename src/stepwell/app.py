@@ -194,9 +194,11 @@ class Stepwell:
     def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:
         """Create many steps at once, all or none; they may be each other's parents and dependencies.
 
-        Children of the step that runs this code are part of its result: they are written with the end of its compute.
+        A `NewStep` of a job of this app is treated as in `enqueue`: the job checks the arguments, and its settings hold
+        for what is left at its default. Children of the step that runs this code are part of its result: they are
+        written with the end of its compute.
         """
-        drafts = list(drafts)
+        drafts = list(map(self.jobs.drafted, drafts))
         running = running_parent_of(drafts)
         if running is not None:
             if connection is not None:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from stepwell import Job, NewStep, Permanent, Retry, Skip, Stepwell, Stop
+from stepwell import InvalidStep, Job, NewStep, Permanent, Retry, Skip, Stepwell, Stop
 from stepwell.run.running import RunningStep
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script, below, names
@@ -267,6 +267,25 @@ def test_the_children_of_an_error_that_was_ignored_are_written(
     assert (parent.state, names(below(app, parent))) == ("Completed", ["a"])
 
 
+def test_children_that_were_drafted_by_hand_are_as_their_job_says_and_name_each_other(
+    app: Stepwell, clock: ManualClock
+) -> None:
+    @app.job(retries=7)
+    def leaf() -> None: ...
+
+    def compute(job: Job) -> None:
+        with pytest.raises(InvalidStep, match="unexpected keyword argument 'n'"):
+            app.enqueue_many([NewStep(action="leaf", arguments={"n": 1}, parent=job.step)])
+        first = NewStep(action="leaf", label="first", parent=job.step)
+        app.enqueue_many([NewStep(action="leaf", label="second", parent=job.step, depends_on=[first]), first])
+        app.enqueue_many([NewStep(action="leaf", label="below", parent=first)])
+
+    parent = Script(app, clock, compute=compute).run()
+    tree = {node.step.name: names([leaf.step for leaf in node.children]) for node in app.tree(parent).children}
+    assert (parent.state, tree) == ("Completed", {"first": ["below"], "second": []})
+    assert {step.max_retries for step in app.steps(action="leaf")} == {7}
+
+
 # Children that cannot be created ------------------------------------------------------------------------------------
 
 BAD: dict[str, NewStep] = {
@@ -283,7 +302,7 @@ BAD: dict[str, NewStep] = {
 def test_children_that_cannot_be_created_fail_the_step_without_a_retry(
     app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep], bad: str, later: bool
 ) -> None:
-    app.enqueue_many([NewStep(action="leaf", arguments={"n": 1}, key="taken", delay=3600)])
+    app.enqueue("leaf", key="taken", delay=3600)
 
     def compute(job: Job) -> None:
         job.children(leaf("good"), BAD[bad])

@@ -330,6 +330,21 @@ def test_a_job_of_the_app_that_is_enqueued_by_its_name_brings_its_own_settings(a
     moment = datetime(2027, 1, 1, tzinfo=UTC)
     assert app.step(app.enqueue("fetch", {"symbol": "BTC"}, dispatch_after=moment)).dispatch_after == moment
 
+    by_hand, changed, later, drafted = app.enqueue_many(
+        [
+            NewStep(action="fetch", arguments=Wanted("BTC")),
+            NewStep(
+                action="fetch", arguments={"symbol": "ETH"}, max_retries=1, queue="indicators", concurrency_key="k"
+            ),
+            NewStep(action="fetch", arguments={"symbol": "BTC"}, dispatch_after=moment),
+            fetch.options(timeout=0, queue=None).draft("BTC"),  # that is what its maker wants
+        ]
+    )
+    assert settings(by_hand) == expected
+    assert settings(changed) == (1, 30.0, 2.0, "indicators", "k", {"symbol": "ETH"})
+    assert app.step(later).dispatch_after == moment
+    assert settings(drafted) == (5, 0.0, 2.0, "default", "BTC", {"symbol": "BTC"})
+
 
 def test_a_job_of_the_app_that_is_enqueued_by_its_name_checks_its_arguments(app: Stepwell) -> None:
     @app.job()
@@ -345,5 +360,31 @@ def test_a_job_of_the_app_that_is_enqueued_by_its_name_checks_its_arguments(app:
     ]:
         with pytest.raises(InvalidStep, match=blamed):
             app.enqueue("fetch", arguments)
+        good, bad = fetch.draft("BTC"), NewStep(action="fetch", arguments={} if arguments is None else arguments)
+        with pytest.raises(InvalidStep, match=blamed):
+            app.enqueue_many([good, bad])
     assert app.steps() == []
     assert app.step(app.enqueue("of another program", {"symbol": 7})).arguments == {"symbol": 7}
+
+
+def test_steps_that_were_drafted_by_hand_and_by_a_job_name_each_other(app: Stepwell) -> None:
+    @app.job(retries=5)
+    def fetch(symbol: str = "BTC") -> str:
+        return symbol
+
+    top = NewStep(action="fetch", label="top", key="once")
+    middle = fetch.options(parent=top, label="middle").draft()
+    left = NewStep(action="fetch", parent=middle, label="left")
+    right = NewStep(action="fetch", parent=middle, depends_on=[left], label="right")
+    refs = app.enqueue_many([right, left, middle, top])
+    below = NewStep(action="fetch", parent=top, label="below")
+    again = app.enqueue_many([below, top])  # exists by its key, and is named all the same
+    assert again[1] == refs[3]
+    assert [app.step(ref).label for ref in refs] == ["right", "left", "middle", "top"]
+    assert [app.step(ref).parent_step_id for ref in (*refs, again[0])] == [
+        refs[2].id, refs[2].id, refs[3].id, None, refs[3].id,
+    ]  # fmt: skip
+    app.run_until_idle()
+    assert {(step.state, step.max_retries) for step in app.steps()} == {("Completed", 5)}
+    with pytest.raises(InvalidStep, match="twice"):
+        app.enqueue_many([left, left])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from stepwell import NOT_COMPLETED, InvalidStep, Job, NewStep, Stepwell
+from stepwell import NOT_COMPLETED, InvalidStep, Job, Stepwell
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script, settle
 
@@ -118,13 +118,13 @@ def test_an_operators_retry_begins_to_count_again(app: Stepwell, clock: ManualCl
 def test_arguments_that_do_not_fit_fail_the_step_without_a_retry(
     app: Stepwell, clock: ManualClock, arguments: dict[str, Any], blamed: str
 ) -> None:
+    ref = app.enqueue("take", arguments)  # by a program that does not know the job, or knew another one
     ran: list[int] = []
 
     @app.job()
     def take(number: int) -> None:
         ran.append(number)
 
-    (ref,) = app.enqueue_many([NewStep(action="take", arguments=arguments)])  # as an older program would
     settle(app, clock)
     step = app.step(ref)
     assert (step.state, step.reason, step.attempts, ran) == ("Failed", "bad_arguments", 1, [])

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from msgspec import structs
+
 from stepwell import codec
 from stepwell.define.job import Job, hooks_of
 from stepwell.define.signature import Signature, is_coroutine
-from stepwell.enqueue.draft import NewStep, encode_arguments, problems
+from stepwell.enqueue.draft import SETTINGS, NewStep, encode_arguments, problems, said
 from stepwell.model.errors import StepwellError, UnknownAction
 from stepwell.run.backoff import Backoff, problem_of_backoff
 from stepwell.share.strategies import DEFAULT_PRIORITY, Priority
@@ -28,7 +30,6 @@ R_co = TypeVar("R_co", covariant=True)
 MAX_NOT_COMPLETED: Final = 20
 RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], bool]
 
-_SETTINGS: Final = frozenset(NewStep.__struct_fields__) - {"action", "arguments"}
 # Two ways to say the same: who says it in one way does not mean what the job says in the other.
 _EXCLUDES: Final = {"delay": "dispatch_after", "dispatch_after": "delay"}
 
@@ -94,6 +95,16 @@ def _is_positive(value: Any) -> bool:
         return False
 
 
+class JobStep(NewStep, frozen=True, eq=False, kw_only=True):
+    """What to create, as a job has drafted it: with the job's settings, and with arguments that it takes."""
+
+    made_of: NewStep | None = None
+
+    @property
+    def identity(self) -> int:
+        return id(self if self.made_of is None else self.made_of)
+
+
 class _FunctionJob(Job):
     """A function in the form that the lifecycle runs."""
 
@@ -144,11 +155,15 @@ class JobDefinition(Generic[P, R]):
             arguments = codec.decode(encode_arguments(NewStep(action=self.action, arguments=arguments)))
         return self._draft_of(self.signature.arguments((), arguments))
 
+    def draft_like(self, draft: NewStep) -> NewStep:
+        """The same step as this job drafts it; what is left at its default is as the settings of the job say."""
+        return structs.replace(self.options(**said(draft)).draft_by_name(draft.arguments), made_of=draft)
+
     def _draft_of(self, arguments: dict[str, Any]) -> NewStep:
         settings = self.settings
         if callable(settings.get("concurrency_key")):
             settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
-        return NewStep(action=self.action, arguments=arguments, **settings)
+        return JobStep(action=self.action, arguments=arguments, **settings)
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
         """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""
@@ -166,17 +181,17 @@ class JobDefinition(Generic[P, R]):
 
 def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings by the names of `NewStep`; refuses those that it does not have."""
-    if unknown := settings.keys() - _SETTINGS - {"retries"}:
+    if unknown := settings.keys() - {*SETTINGS, "retries"}:
         raise StepwellError(
-            f"{action}: there is no setting {', '.join(sorted(unknown))}; there are {', '.join(sorted(_SETTINGS))}"
+            f"{action}: there is no setting {', '.join(sorted(unknown))}; there are {', '.join(sorted(SETTINGS))}"
         )
     return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}
 
 
 def _problems_of(action: str, settings: dict[str, Any]) -> list[str]:
     """What is wrong with settings that every step of a job would have."""
-    said = {name: value for name, value in settings.items() if name != "concurrency_key" or not callable(value)}
-    return [problem.replace("max_retries", "retries") for problem in problems(NewStep(action=action, **said))]
+    plain = {name: value for name, value in settings.items() if name != "concurrency_key" or not callable(value)}
+    return [problem.replace("max_retries", "retries") for problem in problems(NewStep(action=action, **plain))]
 
 
 class Computes(Protocol[R_co]):
@@ -248,6 +263,11 @@ class Registry:
         if job.action in self._jobs:
             raise StepwellError(f"the action {job.action!r} is already registered with this app")
         self._jobs[job.action] = job
+
+    def drafted(self, draft: NewStep) -> NewStep:
+        """A step of a job of this app as that job drafts it; any other as it comes, for another program may know it."""
+        is_by_hand = not isinstance(draft, JobStep) and draft.action in self
+        return self[draft.action].draft_like(draft) if is_by_hand else draft
 
     def actions(self) -> frozenset[str]:
         return frozenset(self._jobs)

@@ -111,7 +111,7 @@ class Creator:
         placements = [
             Placement(draft, uuid if draft.uuid is None else normal_uuid(draft.uuid, "uuid"), arguments=text)
             for draft, uuid, text in zip(drafts, uuid7s(len(drafts)), arguments, strict=True)
-            if id(draft) not in known
+            if draft.identity not in known
         ]
         if placements:
             _refuse_taken_uuids(tx, placements)
@@ -120,8 +120,8 @@ class Creator:
             _insert(tx, around.parents_first, now)
             write_neighbours(tx, around, placements)
             _enrol_created(tx, placements, now)
-        created = {id(placement.draft): StepRef(placement.id, placement.uuid) for placement in placements}
-        return [known.get(id(draft)) or created[id(draft)] for draft in drafts]
+        created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
+        return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
 
     def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str) -> StepRef:
         """The commonest call of all, in the fewest round trips."""
@@ -194,7 +194,7 @@ def _is_lone(drafts: Sequence[NewStep]) -> bool:
 
 def _checked(drafts: Sequence[NewStep]) -> list[str]:
     """Refuse what can be refused without a database; returns their arguments as JSON."""
-    if len({id(draft) for draft in drafts}) < len(drafts):
+    if len({draft.identity for draft in drafts}) < len(drafts):
         raise InvalidStep("the same NewStep stands in the call twice")
     for draft in drafts:
         check(draft)
@@ -231,7 +231,7 @@ def _with_known_keys(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequ
                 f"the key {draft.key!r} belongs to step {row['id']} ({row['action']}), "
                 "which has another action or other arguments; nothing was written"
             )
-        known[id(draft)] = StepRef(row["id"], row["uuid"])
+        known[draft.identity] = StepRef(row["id"], row["uuid"])
     return known
 
 

@@ -54,12 +54,28 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     concurrency_key: str | None = None
     concurrency_limit: int = 1
 
+    @property
+    def identity(self) -> int:
+        """The `id` of the draft by which others name it."""
+        return id(self)
+
 
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 
-_settings_of: Final = attrgetter(*(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments")))
+SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments"))
+_settings_of: Final = attrgetter(*SETTINGS)
 _USUAL_SETTINGS: Final = _settings_of(NewStep(action="any"))
+
+
+def said(draft: NewStep) -> dict[str, Any]:
+    """The settings of a draft that are not the usual ones.
+
+    >>> said(NewStep(action="fetch", max_retries=3, timeout=5.0))
+    {'timeout': 5.0}
+    """
+    settings = zip(SETTINGS, _settings_of(draft), _USUAL_SETTINGS, strict=True)
+    return {name: value for name, value, usual in settings if value != usual}
 
 
 def check(draft: NewStep) -> None:

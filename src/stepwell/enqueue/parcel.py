@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
-
-from msgspec.structs import fields
+from typing import Any
 
 from stepwell import codec
-from stepwell.enqueue.draft import NewStep, check
-
-_DEFAULTS: Final = {field.name: field.default for field in fields(NewStep)}
+from stepwell.enqueue.draft import NewStep, check, said
 
 
 def wrap(draft: NewStep) -> dict[str, Any]:
     """Everything that is not the default, as JSON can carry it; refuses what could not be created."""
     check(draft)
-    wrapped = {
-        name: value
-        for name, usual in _DEFAULTS.items()
-        if name != "arguments" and (value := getattr(draft, name)) != usual
-    }
+    wrapped = {"action": draft.action, **said(draft)}
     if isinstance(draft.delay, timedelta):
         wrapped["delay"] = draft.delay.total_seconds()
     if draft.dispatch_after is not None:

@@ -95,7 +95,7 @@ def place(
     # By the draft itself, and by its uuid.
     new: dict[int | str, Placement] = {}
     if naming:
-        new |= {id(placement.draft): placement for placement in placements}
+        new |= {placement.draft.identity: placement for placement in placements}
         new |= {placement.uuid: placement for placement in placements}
     existing = _find_existing(tx, naming, new, known)
     for placement in naming:

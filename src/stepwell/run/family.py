@@ -55,10 +55,10 @@ class Family:
     def add(self, drafts: Sequence[NewStep], given: Sequence[NewStep] | None = None) -> list[StepRef]:
         """Hold them; `given` are the same drafts as the job knows them, if they are others."""
         given = drafts if given is None else given
-        if len({id(draft) for draft in given}) < len(given):
+        if len({draft.identity for draft in given}) < len(given):
             raise BadChildren("the same NewStep stands in the call twice: make a draft for each step")
         uuids = [uuid7() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
-        new = {id(draft): (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
+        new = {draft.identity: (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
         with self._lock:
             self._held += [
                 self._by_uuids(replace(draft, uuid=uuid), new) for draft, uuid in zip(drafts, uuids, strict=True)
