@@ -9,8 +9,9 @@ from bench.timing import stopwatch
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.tick import TickReport
 from stepwell.ids import uuid7
+from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.finish import Finisher
 
 # Each pair is a step that has just ended and one that waited for it: in a block, under a parent, by a DAG edge.
 BLOCK_PAIRS: Final = 7

@@ -20,7 +20,8 @@ from stepwell.enqueue.draft import NewStep
 from stepwell.ids import uuid7
 from stepwell.model.errors import ActionRefused
 from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.claimed import Claim
+from stepwell.run.finish import Finisher
 from stepwell.run.outcomes import Permanent, Skip, Stop
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
 from tests.conformance.support import raised, returned

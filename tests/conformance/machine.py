@@ -32,7 +32,8 @@ from stepwell.dispatch.phases import STATE_PHASES, Moment, dispatch, pick, settl
 from stepwell.enqueue.draft import NewStep
 from stepwell.model.errors import ActionRefused, InvalidStep
 from stepwell.model.states import TERMINAL, State
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.claimed import Claim
+from stepwell.run.finish import Finisher
 from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Transaction

@@ -29,8 +29,9 @@ from stepwell import (
 )
 from stepwell.model.errors import UnstorableValue
 from stepwell.run.backoff import exponential
+from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending, Verb
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
 from stepwell.run.lifecycle import describe
 from stepwell.testing import ManualClock, behave
@@ -66,11 +67,11 @@ def _ending_of(claim: Claim, error: BaseException) -> Ending:
             return Ending(verb="throttle", in_=error.in_, at=error.at)
         case Permanent():
             return Ending(verb="fail", reason="error", error=describe(error))
-    if claim.row["retries"] >= claim.row["max_retries"]:
+    if claim.step.retries >= claim.step.max_retries:
         return Ending(verb="fail", reason="max_retries_reached", error=describe(error))
     if isinstance(error, Retry) and error.in_ is not None:
         return Ending(verb="retry_later", in_=error.in_, error=describe(error))
-    return Ending(verb="retry_later", in_=exponential(claim.row["retries"] + 1), error=describe(error))
+    return Ending(verb="retry_later", in_=exponential(claim.step.retries + 1), error=describe(error))
 
 
 class Engine:

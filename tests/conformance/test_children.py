@@ -129,7 +129,7 @@ WAYS: dict[str, Callable[[Stepwell, RunningStep], Any]] = {
     "enqueue with its row": lambda app, step: app.enqueue("leaf", parent=app.step(step)),
     "options": lambda app, step: app.jobs["leaf"].options(parent=step).enqueue(),
     "enqueue_many": lambda app, step: app.enqueue_many([NewStep(action="leaf", parent=step)]),
-    "the child block": lambda app, step: app.enqueue("leaf", block=step._row["child_block_uuid"].upper()),
+    "the child block": lambda app, step: app.enqueue("leaf", block=str(step._facts.child_block_uuid).upper()),
 }
 
 

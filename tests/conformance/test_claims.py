@@ -8,9 +8,10 @@ import pytest
 
 from stepwell import NewStep, State, StepRef, Stepwell
 from stepwell.run.claim import Claimer
+from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.family import Family
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from tests.conformance.support import Engine, returned
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from stepwell import ActionRefused, Permanent, Reschedule, Retry, Skip, Stop
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.claimed import Claim
+from stepwell.run.finish import Finisher
 from tests.conformance.support import Engine, raised, returned
 from tests.conformance.tick_support import GROUP, run, run_level
 
@@ -209,7 +210,7 @@ def test_a_worker_claims_only_what_it_serves(engine: Engine) -> None:
     with engine.worker():
         candles = engine.app.inline_runner(queues=["candles"])
         engine.tick()
-        assert [claim.row["label"] for claim in candles.claim(10)] == ["fast"]
+        assert [claim.step.label for claim in candles.claim(10)] == ["fast"]
         candles.close()
 
 

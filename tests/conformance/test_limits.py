@@ -9,8 +9,9 @@ import pytest
 
 from stepwell import DivideTotalValueEqually, InvalidStep, NewStep, State, StepRef, Stepwell, StepwellError
 from stepwell.run.claim import Claimer
+from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
 from stepwell.share.limits import Kind
 from stepwell.share.strategies import Priority, Strategy
@@ -70,7 +71,7 @@ def test_a_full_queue_or_action_does_not_hide_the_others(engine: Engine, hand: H
     limited = {"queue": "candles"} if kind == "queue" else {}
     enqueue(engine, 50, "mail", **limited)
     enqueue(engine, 4, "report")
-    assert Counter(claim.row["action"] for claim in hand.claim(10)) == {"mail": 2, "report": 4}
+    assert Counter(claim.step.action for claim in hand.claim(10)) == {"mail": 2, "report": 4}
     assert hand.claim(10) == []
 
 
@@ -356,14 +357,14 @@ def test_slots_are_divided_by_weight_however_many_wait(engine: Engine) -> None:
     enqueue(engine, 100, "mail")
     enqueue(engine, 5, "report")
     hand = Hand(engine.app, DivideTotalValueEqually(), {"mail": 3, "report": 1})
-    assert Counter(claim.row["action"] for claim in hand.claim(8)) == {"mail": 6, "report": 2}
+    assert Counter(claim.step.action for claim in hand.claim(8)) == {"mail": 6, "report": 2}
 
 
 def test_what_runs_already_counts_for_the_shares(engine: Engine) -> None:
     enqueue(engine, 100, "mail")
     enqueue(engine, 5, "report")
     hand = Hand(engine.app, DivideTotalValueEqually())
-    assert Counter(claim.row["action"] for claim in hand.claim(2, {"mail": 4})) == {"report": 2}
+    assert Counter(claim.step.action for claim in hand.claim(2, {"mail": 4})) == {"report": 2}
 
 
 WEIGHTS = {"mail": 3, "report": 2, "behave": 1}
@@ -379,7 +380,7 @@ def test_claims_of_one_are_shared_by_weight_over_time(engine: Engine, limit: Kin
     ran: Counter[str] = Counter()
     for _ in range(60):
         claims = hand.claim(5 if limit else 1)
-        ran.update(claim.row["action"] for claim in claims)
+        ran.update(claim.step.action for claim in claims)
         hand.finish(claims)
     assert ran == {"mail": 30, "report": 20, "behave": 10}
 
@@ -443,6 +444,6 @@ def test_a_strategy_of_ones_own_may_have_a_memory_for_each_worker_and_say_the_or
     enqueue(engine, 9, "report")
     strategy = InTurn()
     one, other = Hand(engine.app, strategy), Hand(engine.app, strategy)
-    claimed = [[claim.row["action"] for claim in hand.claim(2)] for hand in (one, one, other)]
+    claimed = [[claim.step.action for claim in hand.claim(2)] for hand in (one, one, other)]
     assert claimed == [["mail", "mail"], ["report", "report"], ["mail", "mail"]]
-    assert [claim.row["action"] for claim in one.claim(4)] == ["mail", "report", "mail", "report"]
+    assert [claim.step.action for claim in one.claim(4)] == ["mail", "report", "mail", "report"]

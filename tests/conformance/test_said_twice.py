@@ -7,8 +7,9 @@ from datetime import timedelta
 from stepwell import NewStep
 from stepwell.enqueue.parcel import wrap
 from stepwell.ids import uuid7
+from stepwell.run.claimed import ClaimedStep
 from stepwell.run.ending import Ending
-from stepwell.store import Row, Transaction
+from stepwell.store import Transaction
 from tests.conformance.support import Engine
 
 
@@ -82,11 +83,11 @@ def test_a_claim_takes_no_step_that_has_moved_on(engine: Engine) -> None:
         before = [engine.path("done"), engine.path("running")]
         ids = [engine[label].id for label in ("done", "running", "open")]
 
-        def claim(tx: Transaction) -> list[Row]:
+        def claim(tx: Transaction) -> list[ClaimedStep]:
             who = {"worker": runner.worker.id, "actor": "worker:another", "hostname": "here"}
-            return tx.rows("claim", ids=tx.array(ids), now=engine.app.database.now(), margin=1.0, **who)
+            return tx.records(ClaimedStep, "claim", ids=tx.array(ids), now=engine.app.database.now(), margin=1.0, **who)
 
-        assert [row["id"] for row in engine.app.database.transact(claim)] == [engine["open"].id]
+        assert [step.id for step in engine.app.database.transact(claim)] == [engine["open"].id]
         assert [engine.path("done"), engine.path("running")] == before
         assert runner._finisher.write_all([(running, Ending(verb="finish"))]) == ["Completed"]
 

@@ -12,7 +12,8 @@ import pytest
 
 from stepwell import ActionRefused, IllegalTransition, Permanent, Reschedule, Retry, Skip, State, Stepwell, Stop
 from stepwell.model.states import TRANSITIONS, is_legal
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.claimed import Claim, ClaimedStep
+from stepwell.run.finish import Finisher
 from stepwell.testing import ManualClock
 from tests.conformance.support import Engine, in_processes, other_app, plain_connection, raised, returned
 
@@ -244,7 +245,7 @@ def test_of_a_finish_and_a_cancel_at_the_same_time_exactly_one_wins(
         engine.plant(", ".join(f"s{n}" for n in range(RACERS)))
         with engine.worker(slots=RACERS) as runner:
             claims = engine.claim(runner, *engine.refs)
-            claims = [Claim(c.step_id, c.token, c.worker, {"retries": 0, "max_retries": 3}) for c in claims]
+            claims = [Claim(c.step_id, c.token, c.worker, ClaimedStep(retries=0, max_retries=3)) for c in claims]
             ids = [claim.step_id for claim in claims]
             # They meet in the middle: one goes up the list, the other down.
             calls = [("finish", shared_database_url, claims), ("cancel", shared_database_url, ids[::-1])]
@@ -271,7 +272,7 @@ def test_of_many_processes_that_finish_one_step_exactly_one_is_heard(
         engine.plant("a")
         with engine.worker() as runner:
             (claim,) = engine.claim(runner, "a")
-            claim = Claim(claim.step_id, claim.token, claim.worker, {})
+            claim = Claim(claim.step_id, claim.token, claim.worker)
             answers = in_processes(finish_one, [(shared_database_url, claim)] * 3)
         assert sorted(answers) == ["Completed", "None", "None"]
         assert engine.path("a") == ["Pending", "Dispatched", "Running", "Completed"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from stepwell import StepRef, Stepwell
 from stepwell.dispatch.tick import BATCH_LIMIT, Tick, TickReport
-from stepwell.run.finish import Claim
+from stepwell.run.claimed import Claim
 from stepwell.run.inline import InlineRunner
 from tests.conformance.support import Engine
 

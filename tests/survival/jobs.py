@@ -36,7 +36,7 @@ def folder() -> Path:
 def note(event: str, **facts: Any) -> None:
     """A line in the diary, whole or not at all, which outlives the process at once."""
     step = current_step()
-    facts = {"token": step._row["lease_token"], "pid": os.getpid(), **facts}
+    facts = {"token": step._facts.lease_token, "pid": os.getpid(), **facts}
     line = " ".join([event, str(step.label), *(f"{name}={value}" for name, value in facts.items())])
     file = os.open(folder() / "diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, line.encode() + b"\n")

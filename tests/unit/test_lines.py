@@ -13,9 +13,10 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.run.claim import Claimer
+from stepwell.run.claimed import Claim, Ended
 from stepwell.run.executors import LINE_SECONDS
 from stepwell.run.executors.processes import LONGEST_LINE, UNREAD_MESSAGES, ProcessExecutor
-from stepwell.run.finish import Claim, Ended, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from tests.unit import lined_jobs
 
@@ -71,7 +72,7 @@ class Line:
             ended += self.executor.collect()
             time.sleep(0.001)
         assert len({claim.key for claim, _ in ended}) == count
-        return {claim.row["label"]: ending.verb for claim, ending in ended}
+        return {str(claim.step.label): ending.verb for claim, ending in ended}
 
     def close(self) -> None:
         self.executor.close()
@@ -111,7 +112,7 @@ def test_lines_are_equally_long(two_lines: Line) -> None:
 @pytest.mark.parametrize("pace", [None, 2 * LINE_SECONDS])
 def test_only_short_steps_are_lined_up(line: Line, pace: float | None) -> None:
     waiting = line.claims("", "", "")
-    assert [claim.row["label"] for claim in line.executor.take(waiting, pace)] == ["0"]
+    assert [claim.step.label for claim in line.executor.take(waiting, pace)] == ["0"]
     assert len(waiting) == 2
 
 
@@ -146,7 +147,7 @@ def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line
     line.executor.take(line.claims("wait", "", "", ""), SHORT)
     line.until(lambda: line.ran and line.executor._slots[0].is_held_up(time.monotonic()))
     given_back = line.executor.give_back()
-    assert [claim.row["label"] for claim in given_back] == ["1", "2", "3"]
+    assert [claim.step.label for claim in given_back] == ["1", "2", "3"]
     assert line.executor.lined_up() == 0
     assert line.executor.take(deque(given_back), SHORT) == [], "the slot is held up"
     line.go()
@@ -182,7 +183,7 @@ def test_a_death_counts_for_the_step_that_ran_and_for_none_behind_it(line: Line)
     line.executor.take(line.claims("", "", "kill", "", ""), SHORT)
     assert line.until_ended(3) == {"0": "finish", "1": "finish", "2": "rescue"}
     given_back = line.executor.give_back()
-    assert [claim.row["label"] for claim in given_back] == ["3", "4"]
+    assert [claim.step.label for claim in given_back] == ["3", "4"]
     line.until(lambda: line.executor.free() == 1)
     line.executor.take(deque(given_back), SHORT)
     assert line.until_ended(2) == {"3": "finish", "4": "finish"}
@@ -204,7 +205,7 @@ def test_to_cut_a_step_that_has_not_begun_harms_no_other(line: Line) -> None:
     line.executor.cut(second)
     assert line.executor.give_back() == [third]
     line.go()
-    assert line.until_ended(1) == {first.row["label"]: "finish"}
+    assert line.until_ended(1) == {first.step.label: "finish"}
     assert line.ran == ["0"]
 
 
@@ -254,7 +255,7 @@ def test_what_a_job_writes_into_the_pipe_costs_no_other_step_more_than_time(line
     while line.ran != ["0", "1", "2"]:  # the worker has not listened yet
         time.sleep(0.001)
     assert line.until_ended(3) == {"0": "rescue", "1": "hand_back", "2": "hand_back"}
-    assert [claim.row["label"] for claim in line.executor.give_back()] == ["3"]
+    assert [claim.step.label for claim in line.executor.give_back()] == ["3"]
 
 
 def test_to_cut_a_run_whose_process_has_just_died_is_no_trouble(line: Line) -> None:

@@ -78,7 +78,7 @@ class Signature:
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by their names, in the order of the parameters; raises TypeError as the call would."""
-        given = dict(zip(self._by_position, args, strict=False)) | kwargs
+        given = {**dict(zip(self._by_position, args, strict=False)), **kwargs} if args else kwargs
         fits = len(given) == len(args) + len(kwargs) and self._needed <= given.keys() <= self._names.keys()
         if fits and self._extras is None:
             return {name: given[name] for name in self._names if name in given}

@@ -12,15 +12,26 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from stepwell.run.finish import Claim
+import msgspec
+
+from stepwell.run.claimed import Claim, ClaimedStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.limits import Room, room_for_claim
 from stepwell.share.strategies import URGENT_TURNS, Priority, Strategy, safely
-from stepwell.store import Database, Row, Transaction
+from stepwell.store import Database, Transaction
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
 MARGIN_SECONDS: Final = 30.0
 ALL_CANDIDATES: Final = 1_000_000  # no bound of its own: each lane gives no more than the limit
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A step that may be claimed; `turn` orders the urgent before the rest."""
+
+    step_id: int
+    queue: str
+    action: str
+    turn: int
 
 
 class Claimer:
@@ -49,7 +60,8 @@ class Claimer:
         ids = self._pick(tx, limit, held)
         if not ids:
             return []
-        rows = tx.rows(
+        steps = tx.records(
+            ClaimedStep,
             "claim",
             ids=tx.array(ids),
             worker=self._worker.id,
@@ -58,13 +70,14 @@ class Claimer:
             now=now,
             margin=MARGIN_SECONDS,
         )
-        claimed = {row["id"]: row for row in rows}
-        return [Claim(id, claimed[id]["lease_token"], self._worker.id, claimed[id]) for id in ids if id in claimed]
+        claims = {step.id: Claim(step.id, step.lease_token, self._worker.id, step) for step in steps}
+        return [claims[id] for id in ids if id in claims]
 
     def _pick(self, tx: Transaction, limit: int, held: Mapping[str, int]) -> list[int]:
         begun = tx.row("begin_claim")
         room = room_for_claim(tx) if begun is not None and begun["limited"] else None
-        rows = tx.rows(
+        found = tx.records(
+            Candidate,
             "pick_for_claim",
             worker=self._worker.id,
             limit=limit,
@@ -75,32 +88,32 @@ class Claimer:
             full_actions=tx.array([] if room is None else room.full_actions()),
         )
         if self._strategy is not None:
-            rows = self._share_out(self._strategy, rows, limit, held, room)
+            found = self._share_out(self._strategy, found, limit, held, room)
         if room is not None:
-            rows = [row for row in rows if room.take(row["queue"], row["action"])]
-        return [row["step_id"] for row in rows[:limit]]
+            found = [each for each in found if room.take(each.queue, each.action)]
+        return [each.step_id for each in found[:limit]]
 
     def _share_out(
-        self, strategy: Strategy, rows: list[Row], limit: int, held: Mapping[str, int], room: Room | None
-    ) -> list[Row]:
-        """The rows that the strategy grants, then (should a limit turn one of them away) the rest by age."""
-        waiting = Counter(row["action"] for row in rows)
+        self, strategy: Strategy, found: list[Candidate], limit: int, held: Mapping[str, int], room: Room | None
+    ) -> list[Candidate]:
+        """Those that the strategy grants, then (should a limit turn one of them away) the rest by age."""
+        waiting = Counter(each.action for each in found)
         if room is not None:  # what cannot begin is not given out: it would be a turn for nothing
-            limit = min(limit, room.left(Counter(row["queue"] for row in rows)))
+            limit = min(limit, room.left(Counter(each.queue for each in found)))
             waiting = Counter(
                 {action: min(count, room.actions.get(action, count)) for action, count in waiting.items()}
             )
         grants = safely(strategy, limit, waiting, self._weights, held)
         if grants is None:
-            return rows
+            return found
         to_take = dict(grants)
         granted, others = [], []
-        for row in rows:
-            if to_take.get(row["action"], 0) > 0:
-                to_take[row["action"]] -= 1
-                granted.append(row)
+        for each in found:
+            if to_take.get(each.action, 0) > 0:
+                to_take[each.action] -= 1
+                granted.append(each)
             else:
-                others.append(row)
+                others.append(each)
         return (_mixed(granted, self._weights) if strategy.order == "by priority" else granted) + others
 
     def is_there_work(self) -> bool:
@@ -108,12 +121,12 @@ class Claimer:
         return self._database.read(lambda tx: tx.value("is_there_work", worker=self._worker.id)) is not None
 
 
-def _mixed(rows: list[Row], weights: Mapping[str, Priority]) -> list[Row]:
+def _mixed(found: list[Candidate], weights: Mapping[str, Priority]) -> list[Candidate]:
     """The urgent first, then every action as often as its weight says."""
     seen: Counter[tuple[int, str]] = Counter()
     places = []
-    for number, row in enumerate(rows):
-        kind = row["turn"], row["action"]
-        places.append((row["turn"], (2 * seen[kind] + 1) / Fraction(weights.get(row["action"], 1)), number))
+    for number, each in enumerate(found):
+        kind = each.turn, each.action
+        places.append((each.turn, (2 * seen[kind] + 1) / Fraction(weights.get(each.action, 1)), number))
         seen[kind] += 1
-    return [rows[number] for _, _, number in sorted(places)]
+    return [found[number] for _, _, number in sorted(places)]

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stepwell.define.registry import JobDefinition
+from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.lifecycle import drive, handle
 from stepwell.run.running import RunningStep
 from stepwell.store import Database

@@ -6,42 +6,22 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.parcel import unwrap
 from stepwell.events import Events, StepFailed
 from stepwell.model.errors import BadChildren, InvalidStep, KeyConflict
 from stepwell.model.reasons import BAD_CHILDREN
 from stepwell.model.states import State
+from stepwell.run.claimed import Claim, Ended
 from stepwell.run.ending import Ending
 from stepwell.store import Database, News, Row, Transaction
 
 T = TypeVar("T")
 
+_STATES: Final = {state.value: state for state in State}
+
 # Three rescues are bad luck; a fourth death under the same step is the step's doing.
 RESCUES: Final = 3
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """The right to run a step: its row at that moment, with the token that every later word must carry."""
-
-    step_id: int
-    token: int
-    worker: str
-    row: Row
-
-    @property
-    def actor(self) -> str:
-        return f"worker:{self.worker}"
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """No two claims have the same."""
-        return self.step_id, self.token
-
-
-Ended = tuple[Claim, Ending]
 
 
 class Finisher:
@@ -83,15 +63,15 @@ class Finisher:
         done = [pair for pair in endings if pair[1].verb == "finish" and pair[1].error is None]
         states: dict[int, State | None] = {}
         if done:
-            said = [
-                {"id": claim.step_id, "token": claim.token, "response": ending.response, "duration": ending.duration}
-                for claim, ending in done
-            ]
-            text = msgspec.json.encode(said).decode()
-            ids = tx.array([claim.step_id for claim, _ in done])
-            for row in tx.rows("finish_many", said=text, ids=ids, actor=done[0][0].actor, now=self._database.now()):
-                states[row["id"]] = State(row["state"])
-            if any(_has_neighbours(claim) for claim, _ in done):
+            said = tx.columns(
+                ids=[claim.step_id for claim, _ in done],
+                tokens=[claim.token for claim, _ in done],
+                responses=[ending.response for _, ending in done],
+                durations=[ending.duration for _, ending in done],
+            )
+            actor, now = done[0][0].actor, self._database.now()
+            states |= tx.records(_became, "finish_many", **said, actor=actor, now=now)
+            if any(claim.step.has_neighbours for claim, _ in done):
                 tx.tell(News.DECISIONS)
                 self._open_gates_behind(tx, list(states))
         written = {id(pair) for pair in done}
@@ -129,7 +109,7 @@ class Finisher:
     def _tell(self, claim: Claim, ending: Ending, state: State | None) -> None:
         if state is State.FAILED and ending.notify:
             reason = ending.reason or ("poison" if ending.verb == "rescue" else ending.verb)
-            self._events.publish(StepFailed(claim.step_id, claim.row.get("action", ""), reason, ending.error))
+            self._events.publish(StepFailed(claim.step_id, claim.step.action, reason, ending.error))
 
     def _adopt(self, tx: Transaction, claim: Claim, children: Sequence[dict[str, Any]], now: datetime) -> bool:
         """Create the children of a step, if the claim still holds."""
@@ -177,7 +157,7 @@ class Finisher:
             if progress is not None:
                 done, total = progress
                 tx.change("note_progress", id=claim.step_id, token=claim.token, done=done, total=total)
-            attempt = claim.row["attempts"]
+            attempt = claim.step.attempts
             rows = [(claim.step_id, attempt, tx.moment(log["at"]), log["level"], log["message"]) for log in logs]
             if rows:
                 tx.insert("step_logs", ("step_id", "attempt", "at", "level", "message"), rows)
@@ -198,9 +178,8 @@ class Finisher:
         )
 
 
-def _has_neighbours(claim: Claim) -> bool:
-    """Whether the end of this step may decide something for another."""
-    return bool(claim.row["parent_step_id"] is not None or claim.row["followed"] or claim.row["has_children"])
+def _became(step_id: int, state: str) -> tuple[int, State]:
+    return step_id, _STATES[state]
 
 
 def _when(ending: Ending, now: datetime) -> datetime | None:

@@ -16,9 +16,10 @@ from stepwell.model.errors import DatabaseUnavailable
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
+from stepwell.run.claimed import Claim
 from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.ending import Ending
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.heart import ThreadHeart
 from stepwell.run.lifecycle import describe
 from stepwell.run.running import RunningStep
@@ -76,9 +77,9 @@ class InlineRunner:
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:
-        step = RunningStep(claim.row, _InlineLine(self._database, self._finisher, claim))
+        step = RunningStep(claim.step, _InlineLine(self._database, self._finisher, claim))
         try:
-            ending = run_here(self._registry[step.action], step, claim.row["arguments"], interruptible=True)
+            ending = run_here(self._registry[step.action], step, claim.step.arguments, interruptible=True)
         except (KeyboardInterrupt, CancelledError):  # of whoever runs this, not of the job
             self._finisher.hand_back(claim)
             raise

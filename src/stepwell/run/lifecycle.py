@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-import msgspec
+from msgspec.structs import force_setattr
 
 from stepwell import codec
 from stepwell.define.job import GUARDS, LATER_STAGES, Job
@@ -69,7 +69,8 @@ async def handle(
     started = time.perf_counter()
     with running(step):
         ending = await _run(definition, step, arguments, interruptible)
-    return msgspec.structs.replace(ending, duration=time.perf_counter() - started)
+    force_setattr(ending, "duration", time.perf_counter() - started)  # nobody else has seen it yet
+    return ending
 
 
 async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments: str, interruptible: bool) -> Ending:
@@ -106,7 +107,7 @@ async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningSt
         await _call(definition, job.prepare)
     if step.stage is not None:
         return await _later_stages(definition, job, step, step.stage)
-    for guard in GUARDS:
+    for guard in GUARDS if hooks else ():
         if guard in hooks and _refuses(await _call(definition, getattr(job, guard))):
             return _turned_away(definition, step, guard)
     returned = await _call(definition, job.compute)
@@ -114,7 +115,7 @@ async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningSt
         return not_completed(step.cooldown, definition.policy.max_not_completed)
     if returned is not None:
         step.response = returned
-    later = [name for name in LATER_STAGES if name in hooks]
+    later = [name for name in LATER_STAGES if name in hooks] if hooks else []
     if not later:
         return _finish(step)
     try:
@@ -262,7 +263,7 @@ def _failure(error: BaseException, reason: str, step: RunningStep, *, notify: bo
 
 async def _call(definition: JobDefinition[..., Any], hook: Callable[..., Any], *arguments: Any) -> Any:
     answer = hook(*arguments)
-    if not inspect.isawaitable(answer):
+    if answer is None or not inspect.isawaitable(answer):
         return answer
     if not definition.is_async:  # nobody is there to wait
         if inspect.iscoroutine(answer):

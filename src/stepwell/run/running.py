@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, Protocol
@@ -16,6 +15,7 @@ from stepwell.enqueue.draft import NewStep
 from stepwell.enqueue.place import names_others
 from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
+from stepwell.run.claimed import ClaimedStep
 from stepwell.run.family import Family
 from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
 
@@ -58,16 +58,21 @@ def running_step() -> RunningStep | None:
     return _running.get(None)
 
 
-@contextmanager
-def running(step: RunningStep) -> Iterator[None]:
+class running:  # noqa: N801 - it is used as a word: `with running(step)`. Not a generator: it stands around every run.
     """While its code runs."""
-    token = _running.set(step)
-    _at_hand[id(step)] = step
-    try:
-        yield
-    finally:
-        del _at_hand[id(step)]
-        _running.reset(token)
+
+    __slots__ = ("_step", "_token")
+
+    def __init__(self, step: RunningStep) -> None:
+        self._step = step
+
+    def __enter__(self) -> None:
+        self._token = _running.set(self._step)
+        _at_hand[id(self._step)] = self._step
+
+    def __exit__(self, *error: object) -> None:
+        del _at_hand[id(self._step)]
+        _running.reset(self._token)
 
 
 def running_parent_of(drafts: Sequence[NewStep]) -> RunningStep | None:
@@ -104,19 +109,19 @@ class RunningStep(StepRef):
     """The facts of the step at the moment of its claim, and what its code can do from inside."""
 
     __slots__ = (
-        "_checkpoint", "_family", "_line", "_row", "_started", "arguments", "reached", "recorded", "response",
+        "_checkpoint", "_facts", "_family", "_line", "_started", "arguments", "reached", "recorded", "response",
     )  # fmt: skip
     __setattr__ = object.__setattr__  # a reference is frozen; a run is not
 
-    def __init__(self, row: Mapping[str, Any], line: Line) -> None:
-        super().__init__(row["id"], row["uuid"])
-        self._row = row
+    def __init__(self, facts: ClaimedStep, line: Line) -> None:
+        super().__init__(facts.id, facts.uuid)
+        self._facts = facts
         self._line = line
         self._started = time.monotonic()
         self._family: Family | None = None  # most have none
-        self._checkpoint = row["checkpoint"]
-        self.reached: str | None = row["stage"]  # where the next attempt would begin
-        self.recorded: str | None = row.get("response")  # what an earlier attempt, or this one, has stored
+        self._checkpoint = facts.checkpoint
+        self.reached: str | None = facts.stage  # where the next attempt would begin
+        self.recorded: str | None = facts.response  # what an earlier attempt, or this one, has stored
         self.arguments: Any = {}
         # The result: what compute returned, unless it returned None. Later stages find it here, and may change it.
         self.response: Any = codec.decode(self.recorded)
@@ -125,78 +130,75 @@ class RunningStep(StepRef):
 
     @property
     def action(self) -> str:
-        return str(self._row["action"])
+        return self._facts.action
 
     @property
     def label(self) -> str | None:
-        label: str | None = self._row["label"]
-        return label
+        return self._facts.label
 
     @property
     def workflow_id(self) -> str:
-        return str(self._row["workflow_id"])
+        return self._facts.workflow_id
 
     @property
     def parent_step_id(self) -> int | None:
-        parent: int | None = self._row["parent_step_id"]
-        return parent
+        return self._facts.parent_step_id
 
     @property
     def index(self) -> int:
-        return int(self._row["index"])
+        return self._facts.index
 
     @property
     def queue(self) -> str:
-        return str(self._row["queue"])
+        return self._facts.queue
 
     @property
     def group(self) -> str:
-        return str(self._row["group"])
+        return self._facts.group
 
     @property
     def priority(self) -> str:
-        return str(self._row["priority"])
+        return self._facts.priority
 
     @property
     def relatable(self) -> tuple[str, str] | None:
-        kind = self._row["relatable_type"]
-        return None if kind is None else (kind, self._row["relatable_id"])
+        kind, of = self._facts.relatable_type, self._facts.relatable_id
+        return None if kind is None or of is None else (kind, of)
 
     @property
     def attempts(self) -> int:
         """How often it was claimed, this time included."""
-        return int(self._row["attempts"])
+        return self._facts.attempts
 
     @property
     def retries(self) -> int:
         """How many retries are spent; `max_retries` is how many there are."""
-        return int(self._row["retries"])
+        return self._facts.retries
 
     @property
     def max_retries(self) -> int:
-        return int(self._row["max_retries"])
+        return self._facts.max_retries
 
     @property
     def double_checks(self) -> int:
-        return int(self._row["double_checks"])
+        return self._facts.double_checks
 
     @property
     def stage(self) -> str | None:
         """Where this attempt begins, if an earlier one has done `compute`."""
-        stage: str | None = self._row["stage"]
-        return stage
+        return self._facts.stage
 
     @property
     def timeout(self) -> float:
-        return float(self._row["timeout"])
+        return self._facts.timeout
 
     @property
     def cooldown(self) -> float:
-        return float(self._row["cooldown"])
+        return self._facts.cooldown
 
     @property
     def has_children(self) -> bool:
-        return bool(self._row["has_children"])
+        return bool(self._facts.has_children)
 
     @property
     def ref(self) -> StepRef:
@@ -266,7 +268,7 @@ class RunningStep(StepRef):
 
     def _founded_family(self) -> Family:
         if self._family is None:
-            self._family = Family(self.ref, self._row["child_block_uuid"])
+            self._family = Family(self.ref, self._facts.child_block_uuid)
         return self._family
 
     def children(self, *steps: NewStep | Iterable[NewStep]) -> list[StepRef]:

@@ -21,9 +21,10 @@ from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
+from stepwell.run.claimed import Claim, Ended
 from stepwell.run.ending import Ending
 from stepwell.run.executors import LINE_SECONDS, Executor
-from stepwell.run.finish import Claim, Ended, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.heart import Heart
 from stepwell.run.lifecycle import describe, not_completed
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
@@ -245,7 +246,7 @@ class Worker:
         if not want:
             return []
         here = [*(run.claim for run in self._runs.values()), *self._waiting]
-        return self._claimer.claim(tx, want, Counter(claim.row["action"] for claim in here))
+        return self._claimer.claim(tx, want, Counter(claim.step.action for claim in here))
 
     def _ahead(self) -> int:
         """How many steps beyond its slots the worker can run in no time."""
@@ -265,7 +266,7 @@ class Worker:
             while self._waiting:
                 self._note_ending(self._waiting.popleft(), Ending(verb="hand_back"), now)
         for claim in self._executor.take(self._waiting, self._seconds_per_step):
-            timeout, cooldown = claim.row["timeout"], claim.row["cooldown"]
+            timeout, cooldown = claim.step.timeout, claim.step.cooldown
             self._runs[claim.key] = _Run(claim, now, now + timeout + cooldown if timeout else None)
 
     def _take_back(self, now: float) -> None:
@@ -287,7 +288,7 @@ class Worker:
             else:
                 self.report.ended[state.value] = self.report.ended.get(state.value, 0) + 1
             if state is State.FAILED and ending.notify:
-                _LOGGER.error("step %d (%s) failed: %s", claim.step_id, claim.row["action"], ending.error)
+                _LOGGER.error("step %d (%s) failed: %s", claim.step_id, claim.step.action, ending.error)
 
     # time limits and cancellations --------------------------------------------------------------------------
 
@@ -297,14 +298,14 @@ class Worker:
                 continue
             self._executor.cut(run.claim)
             self._runs.pop(run.claim.key)
-            row = run.claim.row
+            step = run.claim.step
             if run.cancelled:
                 self._note_ending(run.claim, Ending(verb="lost"), now)  # only to let go of the lease
                 continue
-            message = f"it was cut off, {row['cooldown']:g} s after its timeout of {row['timeout']:g} s"
-            _LOGGER.warning("step %d (%s): %s", run.claim.step_id, row["action"], message)
-            limit = self._registry[row["action"]].policy.max_not_completed
-            self._note_ending(run.claim, not_completed(row["cooldown"], limit, message), now)
+            message = f"it was cut off, {step.cooldown:g} s after its timeout of {step.timeout:g} s"
+            _LOGGER.warning("step %d (%s): %s", run.claim.step_id, step.action, message)
+            limit = self._registry[step.action].policy.max_not_completed
+            self._note_ending(run.claim, not_completed(step.cooldown, limit, message), now)
             self._looks.append(now)
 
     def _call_the_roll(self, now: float) -> None:
@@ -327,7 +328,7 @@ class Worker:
                 self.report.lost += 1
             elif leases[key] is not State.RUNNING and not run.cancelled:
                 run.cancelled = True
-                run.cut_at = now + run.claim.row["cooldown"] if self._executor.can_end_runs else None
+                run.cut_at = now + run.claim.step.cooldown if self._executor.can_end_runs else None
                 self._executor.request_cancel(run.claim)
         for claim in [claim for claim in self._waiting if leases.get(claim.key) is not State.RUNNING]:
             self._waiting.remove(claim)
@@ -335,7 +336,7 @@ class Worker:
         known = {*self._runs, *(claim.key for claim in self._waiting), *(claim.key for claim, _ in self._endings)}
         for step_id, token in leases.keys() - known:
             # Its claim was committed and the answer was lost: this worker holds it and knows nothing of it.
-            claim = Claim(step_id, token, self.row.id, {})
+            claim = Claim(step_id, token, self.row.id)
             if leases[step_id, token] is State.RUNNING:
                 self._finisher.hand_back(claim)
             else:

@@ -44,6 +44,10 @@ class Transaction(ABC):
         """Every row that the statement returns."""
         return self.fetch(self._sql[statement], parameters)
 
+    @abstractmethod
+    def records(self, kind: Callable[..., T], statement: str, **parameters: Any) -> list[T]:
+        """The same for many rows on the hot path: each is made of the columns in their order, without their names."""
+
     def row(self, statement: str, **parameters: Any) -> Row | None:
         """The first row, or None."""
         found = self.rows(statement, **parameters)
@@ -71,6 +75,10 @@ class Transaction(ABC):
     @abstractmethod
     def array(self, values: Sequence[Any]) -> Any:
         """A list as a parameter, for the statements that take one."""
+
+    @abstractmethod
+    def columns(self, **columns: Sequence[Any]) -> dict[str, Any]:
+        """Many rows as parameters, for a statement that says of each step something of its own."""
 
     @abstractmethod
     def moment(self, when: datetime) -> str:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from stepwell.run.finish import Claim, Ended
+from stepwell.run.claimed import Claim, Ended
 
 # A step that was lined up behind another begins within this time, or in another slot.
 LINE_SECONDS: Final = 0.02

@@ -20,6 +20,7 @@ import msgspec
 
 from stepwell.model import reasons
 from stepwell.model.errors import InvalidStep, StepwellError, UnknownAction
+from stepwell.run.claimed import ClaimedStep
 from stepwell.run.direct import run_here
 from stepwell.run.ending import Ending
 from stepwell.run.executors.inbox import Said
@@ -27,7 +28,6 @@ from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.locate import load_app
 from stepwell.run.running import LeaseLost, RunningStep
 from stepwell.run.signals import SIGNALS_OF_THE_WORKER
-from stepwell.store import Row
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
@@ -41,7 +41,7 @@ _PR_SET_PDEATHSIG: Final = 1
 class Desk:
     """Where a slot finds its next step.
 
-    The rows of steps come through a pipe, ahead of their turn. The turns themselves, each the number of a run, come
+    The steps come through a pipe, ahead of their turn. The turns themselves, each the number of a run, come
     through a second one, which the worker can read as well: a turn is had by one of the two, so what the worker has
     taken back never begins here.
     """
@@ -51,16 +51,16 @@ class Desk:
         self._turns = turns.fileno()
         self._any_turn = select.poll()
         self._any_turn.register(turns, select.POLLIN)
-        self._rows: dict[int, Row] = {}
+        self._steps: dict[int, ClaimedStep] = {}
 
-    def next_run(self) -> tuple[int, Row]:
-        """Wait for a turn; says which, and gives the row of its step."""
+    def next_run(self) -> tuple[int, ClaimedStep]:
+        """Wait for a turn; says which, and gives its step."""
         number = self._next_turn()
-        while number not in self._rows:
+        while number not in self._steps:
             self._put_down(receive(self._connection))
-        while (first := next(iter(self._rows))) < number:
-            del self._rows[first]  # it was taken back
-        return number, self._rows.pop(number)
+        while (first := next(iter(self._steps))) < number:
+            del self._steps[first]  # it was taken back
+        return number, self._steps.pop(number)
 
     def _next_turn(self) -> int:
         while True:
@@ -81,7 +81,7 @@ class Desk:
         return message
 
     def _put_down(self, message: dict[str, Any]) -> None:
-        self._rows.update(message["run"])
+        self._steps.update((number, ClaimedStep(*facts)) for number, facts in message["run"].items())
 
 
 class PipeLine:
@@ -151,25 +151,31 @@ def serve(connection: Connection, turns: Connection, app_name: str, cancelled: c
     desk = Desk(connection, turns)
     with suppress(EOFError, OSError, LeaseLost):
         while True:
-            number, row = desk.next_run()
+            number, step = desk.next_run()
             line = PipeLine(connection, desk, number, cancelled)
-            ending = _run(app, app_name, row, line)
+            ending = _run(app, app_name, step, line)
             if os.getpid() != pid:
                 os._exit(0)  # a copy that the job forked and let return: it has nothing to say here
             line.hang_up()
-            for stream in (sys.stdout, sys.stderr):
-                with suppress(Exception):  # closed, broken, replaced: whatever the job did to it
-                    stream.flush()
+            _flush(sys.stdout)
+            _flush(sys.stderr)
             connection.send_bytes(_ended(number, ending))
 
 
-def _run(app: Stepwell, app_name: str, row: Row, line: PipeLine) -> Ending:
+def _flush(stream: Any) -> None:
     try:
-        definition = app.jobs[row["action"]]
+        stream.flush()
+    except Exception:  # closed, broken, replaced: whatever the job did to it
+        return
+
+
+def _run(app: Stepwell, app_name: str, step: ClaimedStep, line: PipeLine) -> Ending:
+    try:
+        definition = app.jobs[step.action]
     except UnknownAction as error:
         where = f"{app_name}, as the processes of this worker import it, does not define it: is it defined elsewhere?"
         return Ending(verb="fail", reason=reasons.ERROR, error=f"{describe(error)}; {where}")
-    return run_here(definition, RunningStep(row, line), row["arguments"])
+    return run_here(definition, RunningStep(step, line), step.arguments)
 
 
 def _ended(number: int, ending: Ending) -> bytes:

@@ -9,10 +9,11 @@ from typing import Any
 
 from stepwell.bell import Bell
 from stepwell.define.registry import Registry
+from stepwell.run.claimed import Claim, Ended
 from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
-from stepwell.run.finish import Claim, Ended, Finisher
+from stepwell.run.finish import Finisher
 from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.running import RunningStep
 from stepwell.store import Database
@@ -49,8 +50,8 @@ class InProcessExecutor(Executor):
     def _run_here(self, claim: Claim, line: DirectLine) -> None:
         """The whole run, in the calling thread."""
         try:
-            step = RunningStep(claim.row, line)
-            self._end(claim, run_here(self._registry[step.action], step, claim.row["arguments"]))
+            step = RunningStep(claim.step, line)
+            self._end(claim, run_here(self._registry[step.action], step, claim.step.arguments))
         except BaseException as error:
             self._end(claim, error)
 

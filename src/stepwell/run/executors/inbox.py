@@ -60,15 +60,18 @@ class Inbox:
             yield from self._whole()
 
     def _whole(self) -> Iterator[Said]:
-        while len(self._held) >= _SHORT.size:
-            start, (length,) = _SHORT.size, _SHORT.unpack_from(self._held)
-            if length == -1:
-                start += _LONG.size
-                if len(self._held) < start:
+        end = 0  # of what was read; it is taken away in one go
+        try:
+            while len(self._held) >= end + _SHORT.size:
+                start, (length,) = end + _SHORT.size, _SHORT.unpack_from(self._held, end)
+                if length == -1:
+                    start += _LONG.size
+                    if len(self._held) < start:
+                        return
+                    (length,) = _LONG.unpack_from(self._held, start - _LONG.size)
+                if len(self._held) < start + length:
                     return
-                (length,) = _LONG.unpack_from(self._held, _SHORT.size)
-            if len(self._held) < start + length:
-                return
-            said = _decoder.decode(self._held[start : start + length])
-            del self._held[: start + length]
-            yield said
+                end = start + length
+                yield _decoder.decode(self._held[start:end])
+        finally:
+            del self._held[:end]

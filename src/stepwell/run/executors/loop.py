@@ -12,9 +12,9 @@ import threading
 from collections import deque
 from typing import Any, Final
 
+from stepwell.run.claimed import Claim
 from stepwell.run.direct import DirectLine
 from stepwell.run.executors.in_process import InProcessExecutor
-from stepwell.run.finish import Claim
 from stepwell.run.lifecycle import handle
 from stepwell.run.running import RunningStep
 
@@ -42,7 +42,7 @@ class LoopExecutor(InProcessExecutor):
                 _LOGGER.warning("%r came out of a task and would have ended the event loop; it goes on", error)
 
     def _begin(self, claim: Claim, line: DirectLine) -> None:
-        if not self._registry[claim.row["action"]].is_async:
+        if not self._registry[claim.step.action].is_async:
             threading.Thread(target=self._run_here, args=(claim, line), name="stepwell-beside", daemon=True).start()
             return
         self._incoming.append((claim, line))
@@ -60,9 +60,9 @@ class LoopExecutor(InProcessExecutor):
 
     async def _run(self, claim: Claim, line: DirectLine) -> None:
         try:
-            step = RunningStep(claim.row, line)
+            step = RunningStep(claim.step, line)
             definition = self._registry[step.action]
-            self._end(claim, await handle(definition, step, claim.row["arguments"]))
+            self._end(claim, await handle(definition, step, claim.step.arguments))
         except BaseException as error:
             self._end(claim, error)
         finally:

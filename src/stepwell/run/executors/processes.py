@@ -26,12 +26,13 @@ from typing import Any, Final
 
 from stepwell.model.errors import DatabaseUnavailable, InvalidStep
 from stepwell.run import signals
+from stepwell.run.claimed import Claim, ClaimedStep, Ended
 from stepwell.run.ending import Ending
 from stepwell.run.executors import LINE_SECONDS, Executor
 from stepwell.run.executors.child import TURN, send, serve
 from stepwell.run.executors.inbox import Inbox, Said
-from stepwell.run.finish import RESCUES, Claim, Ended, Finisher
-from stepwell.store import Database, Row
+from stepwell.run.finish import RESCUES, Finisher
+from stepwell.store import Database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
@@ -246,7 +247,7 @@ class _Slot:
         self._sentinel.register(self.process.sentinel, select.POLLIN)
         self.ready = self._has_served = self.was_cut = False
         self._begun = 0.0
-        self._lined_up: dict[int, Row] = {}  # not sent yet
+        self._lined_up: dict[int, ClaimedStep] = {}  # not sent yet
         self._unread: deque[tuple[int, int]] = deque()  # numbers of runs, and about how long their rows are
         self._unread_bytes = 0
         self._unread_messages: deque[int] = deque()  # the first number in each
@@ -271,7 +272,7 @@ class _Slot:
     def can_line_up(self, claim: Claim) -> bool:
         """Behind another step. One with a time limit cannot: its time begins when it is taken."""
         fits = self._unread_bytes + _bytes(claim) <= UNREAD_BYTES and len(self._unread_messages) < UNREAD_MESSAGES
-        return fits and not claim.row["timeout"]
+        return fits and not claim.step.timeout
 
     def is_held_up(self, now: float) -> bool:
         """Whether its step takes longer than those behind it can wait."""
@@ -288,7 +289,7 @@ class _Slot:
             self._begin(now)
         self._number += 1
         self.runs.append((self._number, claim))
-        self._lined_up[self._number] = claim.row
+        self._lined_up[self._number] = claim.step
         self._unread.append((self._number, _bytes(claim)))
         self._unread_bytes += self._unread[-1][1]
 
@@ -384,5 +385,9 @@ class _Slot:
 
 def _bytes(claim: Claim) -> int:
     """About as many as its row has on its way."""
-    texts = (claim.row[name] for name in ("arguments", "checkpoint", "response", "label"))
-    return 600 + sum(len(text) * (1 if text.isascii() else 4) for text in texts if text)
+    step = claim.step
+    return 400 + sum(
+        len(text) * (1 if text.isascii() else 4)
+        for text in (step.arguments, step.checkpoint, step.response, step.label)
+        if text
+    )

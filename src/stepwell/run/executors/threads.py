@@ -6,9 +6,9 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
+from stepwell.run.claimed import Claim
 from stepwell.run.direct import DirectLine
 from stepwell.run.executors.in_process import InProcessExecutor
-from stepwell.run.finish import Claim
 
 
 class ThreadExecutor(InProcessExecutor):

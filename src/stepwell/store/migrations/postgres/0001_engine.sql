@@ -79,7 +79,7 @@ CREATE TABLE steps (
 ) WITH (
     -- No index on any column that changes: every transition is then a heap-only update (measured: a third of
     -- the cost). The free space is what heap-only updates need on their page.
-    fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02
+    fillfactor = 35, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02
 );
 
 CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;

@@ -54,7 +54,7 @@ RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow
     followed, stage, double_checks, checkpoint,
     CASE WHEN stage IS NOT NULL THEN response END AS response;
 
--- name: finish_many(said, actor, now)
+-- name: finish_many(ids, tokens, responses, durations, actor, now)
 -- `finish`, for a batch.
 UPDATE steps SET
     state = CASE WHEN has_children THEN 'Running' ELSE 'Completed' END,
@@ -64,7 +64,8 @@ UPDATE steps SET
     response = coalesce(CAST(said.response AS json), steps.response), last_error = NULL,
     duration = said.duration, lease_worker = NULL, lease_deadline = NULL, actor = :actor, updated_at = :now,
     changed_from = state
-FROM json_to_recordset(CAST(:said AS json)) AS said (id bigint, token bigint, response text, duration double precision)
+FROM unnest(CAST(:ids AS bigint[]), CAST(:tokens AS bigint[]), CAST(:responses AS text[]),
+            CAST(:durations AS double precision[])) AS said (id, token, response, duration)
 WHERE steps.id = said.id AND state = 'Running' AND lease_token = said.token AND lease_worker IS NOT NULL
 RETURNING steps.id, state;
 

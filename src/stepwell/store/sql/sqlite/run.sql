@@ -30,7 +30,7 @@ WITH lanes (queue, action, place, rank) AS (
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
     FROM candidates
 )
-SELECT json_group_array(json_object('step_id', step_id, 'queue', queue, 'action', action, 'turn', turn)) AS rows_in_one
+SELECT json_group_array(json_array(step_id, queue, action, turn))
 FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS turn FROM numbered
       ORDER BY turn, queue_place, step_id
       LIMIT :most);
@@ -52,31 +52,25 @@ CROSS JOIN (SELECT 'Pending' AS from_state, 'Dispatched' AS to_state UNION ALL S
 WHERE c.to_state = 'Running' OR s.claim_token = s.lease_token;
 UPDATE steps_agenda SET stage = 'running'
 WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch);
-SELECT json_group_array(json_object('id', id, 'uuid', uuid, 'action', action, 'arguments', CAST(arguments AS text),
-    'label', CAST(label AS text),
-    'queue', queue, 'group', "group", 'priority', priority, 'workflow_id', workflow_id, 'parent_step_id', parent_step_id,
-    'child_block_uuid', child_block_uuid, 'index', "index",
-    'relatable_type', CAST(relatable_type AS text), 'relatable_id', CAST(relatable_id AS text),
-    'attempts', attempts, 'retries', retries, 'max_retries', max_retries, 'timeout', timeout, 'cooldown', cooldown,
-    'lease_token', lease_token, 'has_children', has_children, 'followed', followed, 'stage', stage,
-    'double_checks', double_checks, 'checkpoint', CAST(checkpoint AS text),
-    'response', CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END)) AS rows_in_one
+SELECT json_group_array(json_array(id, uuid, action, CAST(arguments AS text), CAST(label AS text), queue, "group", priority,
+    workflow_id, parent_step_id, child_block_uuid, "index", CAST(relatable_type AS text), CAST(relatable_id AS text),
+    attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, followed, stage, double_checks,
+    CAST(checkpoint AS text), CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END))
 FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) AND batch = :batch;
 
 -- name: finish_many(said, ids, actor, now, batch)
--- `finish`, for a batch.
+-- `finish`, for a batch; what is said of a step is [id, token, response, duration].
 UPDATE steps SET batch = :batch,
     state = CASE WHEN has_children THEN 'Running' ELSE 'Completed' END,
     reason = CASE WHEN has_children THEN 'waiting_for_children' END,
     completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,
     compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,
-    response = coalesce(said.response, steps.response), last_error = NULL,
-    duration = said.duration, lease_worker = NULL, lease_deadline = NULL, actor = :actor,
+    response = coalesce(json_extract(said.value, '$[2]'), response), last_error = NULL,
+    duration = json_extract(said.value, '$[3]'), lease_worker = NULL, lease_deadline = NULL, actor = :actor,
     updated_at = max(updated_at, :now), changed_from = state
-FROM (SELECT json_extract(value, '$.id') AS id, json_extract(value, '$.token') AS token,
-             json_extract(value, '$.response') AS response, json_extract(value, '$.duration') AS duration
-      FROM json_each(:said)) AS said
-WHERE steps.id = said.id AND state = 'Running' AND lease_token = said.token AND lease_worker IS NOT NULL;
+FROM json_each(:said) AS said
+WHERE steps.id = json_extract(said.value, '$[0]') AND state = 'Running'
+  AND lease_token = json_extract(said.value, '$[1]') AND lease_worker IS NOT NULL;
 INSERT INTO step_transitions (step_id, from_state, to_state, actor, at, attempt)
 SELECT s.id, 'Running', s.state, s.actor, s.updated_at, s.attempts
 FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch AND s.state = 'Completed';
@@ -89,7 +83,7 @@ WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s
 INSERT INTO steps_marks ("group", step_id)
 SELECT s."group", s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch
 WHERE (s.parent_step_id IS NOT NULL OR s.followed OR s.has_children) AND s."group" IS NOT NULL;
-SELECT json_group_array(json_object('id', id, 'state', state)) AS rows_in_one
+SELECT json_group_array(json_array(id, state))
 FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) AND batch = :batch;
 
 -- name: waiting_behind(ids)
