@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -165,6 +166,7 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
         grace_seconds=options["grace"],
     )
     _announce(app, made, options, whole)
+    gc.freeze()  # as in the slots: what was imported stays
     with Crew(app, made, dispatches=whole, reaps=whole) as crew:
         crew.run()
     _account(made)

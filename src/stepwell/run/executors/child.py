@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import resource
@@ -146,6 +147,7 @@ def serve(connection: Connection, turns: Connection, app_name: str, cancelled: c
     except Exception as error:
         send(connection, Said(say="broken", error=f"{describe(error)}\n{stack_of(error)}"))
         return
+    gc.freeze()  # what was imported stays: looking through it again and again would cost each run a microsecond or two
     send(connection, Said(say="ready"))
     pid = os.getpid()
     desk = Desk(connection, turns)
