@@ -33,6 +33,7 @@ LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
     "actions": ["x"], "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "news": ["work"],
+    "tokens": [1, 1, 1], "responses": ["null", None, "1"], "durations": [0.1, 0.1, 0.1],
 }  # fmt: skip
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
@@ -256,7 +257,7 @@ def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
         "progress": "[]",
         "response": "null",
         "data": "null",
-        "said": '[{"id": 1, "token": 1, "duration": 0.1}]',
+        "said": "[[1, 1, null, 0.1]]",
     }
     return (json | {"group": "alpha", "idle_ms": "1000"}).get(parameter, "default")
 

@@ -24,7 +24,7 @@ from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict,
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
-from stepwell.store import Database, News, Transaction
+from stepwell.store import Database, News, Row, Transaction
 from stepwell.store.database import Conflict
 
 _PENDING: Final = State.PENDING.value
@@ -41,7 +41,7 @@ _ALWAYS: Final[dict[str, Column]] = {
     "arguments": attrgetter("arguments"),
     "queue": attrgetter("queue"),
     "group": attrgetter("group"),
-    "state": lambda placement: _NOT_RUNNABLE if placement.draft.type == "resolve-exception" else _PENDING,
+    "state": lambda placement: _NOT_RUNNABLE if _is_dormant(placement) else _PENDING,
     "max_retries": attrgetter("draft.max_retries"),
 }
 # With the columns' own defaults: written only when a step of the call differs, for a narrow COPY is a fast one.
@@ -53,7 +53,7 @@ _SOMETIMES: Final[dict[str, tuple[Any, Column]]] = {
     "relatable_type": (None, lambda placement: placement.draft.relatable and placement.draft.relatable[0]),
     "relatable_id": (None, lambda placement: placement.draft.relatable and str(placement.draft.relatable[1])),
     "priority": ("default", attrgetter("priority")),
-    "reason": (None, lambda placement: DORMANT if placement.draft.type == "resolve-exception" else None),
+    "reason": (None, lambda placement: DORMANT if _is_dormant(placement) else None),
     "trigger_rule": ("all_concluded", attrgetter("draft.trigger_rule")),
     "dependencies": (0, lambda placement: len(placement.dependencies)),
     "followed": (False, attrgetter("followed")),
@@ -119,7 +119,7 @@ class Creator:
             around = place(tx, placements, queues, self._rotation, known)
             _insert(tx, around.parents_first, now)
             write_neighbours(tx, around, placements)
-            _enrol_created(tx, placements, now)
+            _enrol_created(tx, placements, around, now)
         created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
 
@@ -272,19 +272,44 @@ def write_neighbours(tx: Transaction, around: Neighbours, placements: Iterable[P
         tx.change("close_gates_behind", block=block, type=kind, index=index)
 
 
-def _enrol_created(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
+def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Neighbours, now: datetime) -> None:
     """What `enrol` does, without asking for what the placements already say."""
     created = _span(tx, [placement.id for placement in placements])
-    alone = sum(not placement.shares_block and not placement.dependencies for placement in placements)
-    if alone:
+    together = [placement for placement in placements if placement.shares_block or placement.dependencies]
+    if any(_is_for_a_tick(placement.draft) for placement in placements):
+        tx.tell(News.DECISIONS)
+    if len(together) < len(placements):
         tx.change("enrol_on_agenda", **created, now=now)
         tx.tell(News.WORK)
-        if any(_is_for_a_tick(placement.draft) for placement in placements):
-            tx.tell(News.DECISIONS)
-    if alone < len(placements):
-        tx.tell(News.DECISIONS)
+    if together:
         tx.change("enrol_in_blocks", **created)
-        tx.change("enrol_on_marks", **created)
+        others = _not_left_to_each_other(together, around)
+        roots = [placement.id for placement in others if placement.parent is None]
+        if roots and tx.change("open_gates", ids=tx.array(roots), now=now):
+            tx.tell(News.WORK)
+        if others and tx.change("enrol_on_marks", **_span(tx, [placement.id for placement in others])):
+            tx.tell(News.DECISIONS)
+
+
+def _not_left_to_each_other(together: Sequence[Placement], around: Neighbours) -> list[Placement]:
+    """All but those that have to do with new steps alone, and wait for one of them: its end will see to them."""
+    lowest: dict[tuple[str, str], int] = {}
+    for placement in together:
+        level = (placement.block, placement.draft.type)
+        lowest[level] = min(placement.index, lowest.get(level, placement.index))
+
+    def is_left(placement: Placement) -> bool:
+        if _is_dormant(placement) or _is_dormant(placement.parent) or placement.block in around.joined_blocks:
+            return False
+        waits_for = [other for other in (placement.parent, *placement.dependencies) if other is not None]
+        is_behind = placement.index > lowest[placement.block, placement.draft.type]
+        return all(isinstance(other, Placement) for other in waits_for) and bool(waits_for or is_behind)
+
+    return [placement for placement in together if not is_left(placement)]
+
+
+def _is_dormant(placement: Placement | Row | None) -> bool:
+    return isinstance(placement, Placement) and placement.draft.type == "resolve-exception"
 
 
 def _is_for_a_tick(draft: NewStep) -> bool:

@@ -72,14 +72,16 @@ WHERE id BETWEEN :first AND :last AND state = 'Pending' AND placed
   AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
   AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
 
--- name: enrol_on_marks(first, last)!
--- The others are looked at by the next tick, unless their parent's own code has yet to be done: its end will see to them.
--- (Not to those that stand behind something that ended badly before: nothing announces that again.)
+-- name: enrol_on_marks(first, last, ids)!
+-- The others are looked at by the next tick, unless they were let in by now, or their parent's own code has yet to be done:
+-- its end will see to them. (Not to those that stand behind something that ended badly before: nothing announces that again.)
 INSERT INTO steps_marks ("group", step_id)
 SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
-WHERE s.id BETWEEN :first AND :last AND s.placed AND s.state IN ('Pending', 'NotRunnable')
+WHERE s.id BETWEEN :first AND :last AND (:ids IS NULL OR s.id IN (SELECT value FROM json_each(:ids)))
+  AND s.placed AND s.state IN ('Pending', 'NotRunnable')
   AND CASE WHEN p.id IS NULL THEN s.block_uuid <> s.uuid OR s.dependencies > 0
            ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' OR s.dependencies > 0
                 OR EXISTS (SELECT 1 FROM steps_unconcluded u
                            WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended)
-      END;
+      END
+  AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
