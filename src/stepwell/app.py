@@ -26,7 +26,7 @@ from stepwell.enqueue.create import Creator
 from stepwell.enqueue.draft import NewStep
 from stepwell.events import Events
 from stepwell.look.reader import Reader, TreeNode
-from stepwell.model.errors import IllegalTransition, InvalidStep, StepwellError
+from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep, StepwellError
 from stepwell.model.states import State, is_legal
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
@@ -371,16 +371,21 @@ class Stepwell:
     def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
         """Move a step by hand to another state: whatever the table of transitions lets a person do.
 
-        Pending (or Running) is a retry, with all that comes back; Completed, Skipped and Cancelled are what they say.
+        Pending (or Running) is a retry, with all that comes back; the others are what they say. Code that runs is told,
+        as when its step is cancelled.
         """
-        step = self.step(which)
+        step, by_hand = self.step(which), self._actions
         moves: dict[State, Callable[..., Any]] = {
-            State.PENDING: self.retry, State.RUNNING: self.retry, State.COMPLETED: self.complete,
-            State.SKIPPED: self.skip, State.CANCELLED: self.cancel,
+            State.PENDING: by_hand.retry, State.RUNNING: by_hand.retry, State.COMPLETED: by_hand.complete,
+            State.SKIPPED: by_hand.skip, State.CANCELLED: by_hand.cancel, State.FAILED: by_hand.fail,
+            State.STOPPED: by_hand.stop,
         }  # fmt: skip
         if state not in moves or not is_legal(step.state, state, operator=True):
             raise IllegalTransition(f"step {step.id} is {step.state}: nobody moves it from there to {state} by hand")
-        moves[state](step, who=who, why=why)
+        try:
+            moves[state](step.id, who, why)
+        except ActionRefused as refused:
+            raise ActionRefused(f"from {step.state} to {state} by hand: {refused}") from None
 
     def pause_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Hold back the Pending steps of a step's workflow."""

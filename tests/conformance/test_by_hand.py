@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from stepwell import ActionRefused, IllegalTransition, State, StepNotFound, UnstorableValue
-from stepwell.run.finish import Finisher
+from stepwell.run.finish import Claim, Finisher
+from stepwell.run.inline import InlineRunner
 from tests.conformance.support import Engine, returned
+from tests.conformance.tick_support import every_state
 
 ACTS = {"cancel": "Cancelled", "skip": "Skipped", "complete": "Completed"}
 
@@ -192,6 +194,102 @@ def test_what_is_handed_out_or_running_cannot_be_completed(engine: Engine) -> No
         assert engine.state("running") == "Running"
 
 
+# Fail and stop ------------------------------------------------------------------------------------------------------
+
+
+def in_state(engine: Engine, runner: InlineRunner, state: str) -> None:
+    """Bring the step `a` there; `waiting` is Running without a lease, for its child."""
+    engine.plant("a(child)" if state == "waiting" else "a")
+    if state == "Dispatched":
+        engine.tick()
+    elif state != "Pending":
+        (claim,) = engine.claim(runner, "a")
+        if state == "waiting":
+            returned(runner._finisher, claim, None)
+    assert engine.state("a") == ("Running" if state == "waiting" else state)
+
+
+@pytest.mark.parametrize(
+    ("state", "target"),
+    [
+        *((state, State.FAILED) for state in ("Pending", "Dispatched", "Running", "waiting")),
+        *((state, State.STOPPED) for state in ("Running", "waiting")),
+    ],
+)
+def test_what_has_not_ended_is_failed_or_stopped_by_hand_and_comes_back_by_a_retry(
+    engine: Engine, state: str, target: State
+) -> None:
+    with engine.worker() as runner:
+        in_state(engine, runner, state)
+        engine.app.transition_to(engine.refs["a"], target, who="Ann Lee", why="it is stuck")
+        last = engine.history("a")[-1]
+        assert (last.to_state, last.actor, last.reason) == (target, "operator:Ann Lee", "operator: it is stuck")
+        assert engine["a"].completed_at == engine.clock.now()
+        if state == "Running":
+            assert engine["a"].lease_worker == runner.worker.id
+            runner._finisher.let_go(Claim(engine.refs["a"].id, engine["a"].lease_token, runner.worker.id, {}))
+        engine.tick()
+        engine.app.retry(engine.refs["a"], who="ann")
+        assert engine.state("a") == ("Running" if state == "waiting" else "Pending")
+    engine.settle()
+    assert set(engine.states().values()) == {"Completed"}
+
+
+def test_the_error_of_an_earlier_attempt_is_not_taken_for_what_the_operator_said(engine: Engine) -> None:
+    engine.plant("a:raise")
+    engine.app.run_until_idle()
+    assert engine["a"].reason == "retry"
+    engine.app.transition_to(engine.refs["a"], State.FAILED, who="ann")
+    assert engine.history("a")[-1].error is None
+
+
+@pytest.mark.parametrize("target", [State.FAILED, State.STOPPED])
+def test_a_failure_by_hand_is_followed_by_what_follows_any_failure(engine: Engine, target: State) -> None:
+    engine.plant("root(a(deep(leaf)) > b, !h) > after, other<root")
+    with engine.worker() as runner:
+        for label in ("root", "a"):
+            (claim,) = engine.claim(runner, label)
+            returned(runner._finisher, claim, None)
+    engine.app.transition_to(engine.refs["a"], target, who="ann")
+    engine.settle()
+    assert engine.states() == {
+        "root": "Failed", "a": str(target), "deep": "Failed", "leaf": "Failed", "b": "NotRunnable", "h": "Completed",
+        "after": "NotRunnable", "other": "NotRunnable",
+    }  # fmt: skip
+    assert engine.reasons("root", "deep", "leaf") == {
+        "root": "children_failed", "deep": "parent_failed", "leaf": "parent_failed"
+    }  # fmt: skip
+    with pytest.raises(ActionRefused, match=r"cannot be retried below .*\(a\), which ended otherwise"):
+        engine.app.retry(engine.refs["deep"], who="ann")
+    engine.app.retry(engine.refs["a"], who="ann")
+    engine.settle()
+    assert set(engine.states().values()) == {"Completed"}
+
+
+# Any state ----------------------------------------------------------------------------------------------------------
+
+BY_HAND = {
+    "Pending": {"Completed", "Skipped", "Cancelled", "Failed"},
+    "Dispatched": {"Skipped", "Cancelled", "Failed"},
+    "Running": {"Skipped", "Cancelled", "Failed", "Stopped"},
+    "Failed": {"Pending", "Running", "Completed", "Skipped"},
+    "Stopped": {"Pending", "Running", "Completed", "Skipped"},
+    "Cancelled": {"Pending", "Running", "Completed", "Skipped"},
+    "NotRunnable": {"Completed", "Skipped", "Cancelled"},
+}
+
+
+def test_a_move_that_no_person_makes_is_refused_with_both_states_and_changes_nothing(engine: Engine) -> None:
+    with engine.worker() as runner:
+        every_state(engine, runner)
+        before = engine.snapshot()
+        for label, origin in engine.states().items():
+            for target in sorted(set(State) - BY_HAND.get(origin, set())):
+                with pytest.raises((IllegalTransition, ActionRefused), match=rf"{origin}.* to {target}"):
+                    engine.app.transition_to(engine.refs[label], target, who="ann")
+        assert engine.snapshot() == before
+
+
 @pytest.mark.parametrize(
     ("outcome", "target"),
     [("fail", State.PENDING), ("fail", State.COMPLETED), ("stop", State.SKIPPED), ("pending", State.CANCELLED)],
@@ -203,13 +301,3 @@ def test_a_person_may_move_a_step_as_the_table_says(engine: Engine, outcome: str
     engine.app.transition_to(engine.refs["a"], target, who="ann", why="by hand")
     last = engine.app.history(engine.refs["a"])[-1]
     assert (last.to_state, last.actor) == (target, "operator:ann")
-
-
-@pytest.mark.parametrize("target", [State.DISPATCHED, State.FAILED, State.STOPPED, State.NOT_RUNNABLE, State.PENDING])
-def test_a_move_that_no_person_makes_names_both_states_and_changes_nothing(engine: Engine, target: State) -> None:
-    engine.plant("a")
-    engine.settle()
-    before = engine.snapshot()
-    with pytest.raises(IllegalTransition, match=f"Completed.*{target}"):
-        engine.app.transition_to(engine.refs["a"], target, who="ann")
-    assert engine.snapshot() == before

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import Job, Retry, Stepwell, StepwellError, current_step
+from stepwell import Job, Retry, State, Stepwell, StepwellError, current_step
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script
 from tests.conformance.support import Engine
@@ -145,21 +145,21 @@ def test_timeout_reached_turns_true_at_the_timeout(
     assert script.run(timeout=timeout).response is reached
 
 
-@pytest.mark.parametrize("action", ["cancel", "skip"])
+@pytest.mark.parametrize("state", [State.CANCELLED, State.SKIPPED, State.FAILED, State.STOPPED])
 def test_cancel_requested_turns_true_when_the_step_is_ended_from_outside(
-    app: Stepwell, clock: ManualClock, action: str
+    app: Stepwell, clock: ManualClock, state: State
 ) -> None:
     seen: list[bool] = []
 
     def compute(job: Job) -> str:
         seen.append(job.step.cancel_requested)
-        getattr(app, action)(job.step, who="tester")
+        app.transition_to(job.step, state, who="tester")
         seen.append(job.step.cancel_requested)
         return "late"
 
     step = Script(app, clock, compute=compute).run()
     assert seen == [False, True]
-    assert (step.state, step.response) == ({"cancel": "Cancelled", "skip": "Skipped"}[action], None)
+    assert (step.state, step.response) == (state, None)
 
 
 # Interrupts ----------------------------------------------------------------------------------------------------

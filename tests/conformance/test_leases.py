@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import ActionRefused, Permanent, Reschedule, Retry, Skip, Stop
+from stepwell import ActionRefused, Permanent, Reschedule, Retry, Skip, State, Stop
 from stepwell.run.claimed import Claim
 from stepwell.run.finish import Finisher
 from tests.conformance.support import Engine, raised, returned
@@ -26,11 +26,12 @@ WORDS: dict[str, Callable[[Finisher, Claim], Any]] = {
 
 
 def _end_from_outside(engine: Engine, action: str, label: str) -> str:
-    getattr(engine.app, action)(engine.refs[label], who="tester")
-    return {"cancel": "Cancelled", "skip": "Skipped"}[action]
+    state = {"cancel": State.CANCELLED, "skip": State.SKIPPED, "fail": State.FAILED, "stop": State.STOPPED}[action]
+    engine.app.transition_to(engine.refs[label], state, who="tester")
+    return str(state)
 
 
-@pytest.fixture(params=["cancel", "skip"])
+@pytest.fixture(params=["cancel", "skip", "fail", "stop"])
 def action(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -96,7 +97,7 @@ def test_nothing_that_waited_for_a_step_starts_before_its_process_has_let_go(
         assert engine.app.explain(engine.refs["behind"]).obstacles[0].steps == (held.step_id,)
         runner._finisher.let_go(held)
         engine.tick()
-        assert engine.state("behind") == {"cancel": "NotRunnable", "skip": "Dispatched"}[action]
+        assert engine.state("behind") == ("Dispatched" if action == "skip" else "NotRunnable")
 
 
 def test_a_parent_is_not_decided_before_the_process_of_its_child_has_let_go(engine: Engine, action: str) -> None:
@@ -110,7 +111,7 @@ def test_a_parent_is_not_decided_before_the_process_of_its_child_has_let_go(engi
         assert "held" in engine.app.explain(engine.refs["root"]).summary
         runner._finisher.let_go(held)
         engine.tick()
-        assert engine.state("root") == {"cancel": "Failed", "skip": "Completed"}[action]
+        assert engine.state("root") == ("Completed" if action == "skip" else "Failed")
 
 
 def test_a_step_cannot_be_retried_before_its_process_has_let_go(engine: Engine) -> None:
@@ -236,7 +237,8 @@ def test_handing_a_step_back_spends_no_attempt_and_no_retry(engine: Engine) -> N
     assert (engine["step"].state, engine["step"].attempts) == ("Completed", 1)
 
 
-def test_a_step_that_was_cancelled_between_dispatch_and_claim_is_not_claimed(engine: Engine, action: str) -> None:
+@pytest.mark.parametrize("action", ["cancel", "skip", "fail"])
+def test_a_step_that_was_ended_between_dispatch_and_claim_is_not_claimed(engine: Engine, action: str) -> None:
     engine.plant("step", group=GROUP)
     with engine.worker() as runner:
         engine.tick()

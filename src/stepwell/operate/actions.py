@@ -1,4 +1,4 @@
-"""What an operator can do to a step: cancel, skip, complete by hand, retry. Each is on record with who and why.
+"""What an operator can do to a step: end it in any way, and bring it back. Each is on record with who and why.
 
 A retry brings back what went with the step: below it what a cascade ended, behind it what could not run, above it
 the ancestors that failed only through their children.
@@ -37,11 +37,23 @@ class Actions:
 
     def cancel(self, step_id: int, who: str, why: str | None = None) -> None:
         """Cancel a step; the next ticks cancel everything below it."""
+        self._end("cancel_by_hand", "cancelled", step_id, who, why)
+
+    def fail(self, step_id: int, who: str, why: str | None = None) -> None:
+        """End a step as Failed; the next ticks do what they do about any failure."""
+        self._end("fail_by_hand", "failed", step_id, who, why)
+
+    def stop(self, step_id: int, who: str, why: str | None = None) -> None:
+        """End a Running step as Stopped; the next ticks do what they do about any that a guard has stopped."""
+        self._end("stop_by_hand", "stopped", step_id, who, why)
+
+    def _end(self, statement: str, done: str, step_id: int, who: str, why: str | None) -> None:
+        """What runs is told, and its lease stands until it has let go."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            if tx.row("cancel_by_hand", id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
-                raise _already(tx, step_id, "cancelled")
+            if tx.row(statement, id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
+                raise _already(tx, step_id, done)
 
         self._decide(work)
 

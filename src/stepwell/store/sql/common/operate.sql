@@ -6,6 +6,18 @@ UPDATE steps SET state = 'Cancelled', reason = :reason, actor = :actor, complete
 WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
 RETURNING state;
 
+-- name: fail_by_hand(id, actor, reason, now)
+UPDATE steps SET state = 'Failed', reason = :reason, last_error = NULL, actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running')
+RETURNING state;
+
+-- name: stop_by_hand(id, actor, reason, now)
+UPDATE steps SET state = 'Stopped', reason = :reason, last_error = NULL, actor = :actor, completed_at = :now,
+    updated_at = :now, changed_from = state
+WHERE id = :id AND state = 'Running'
+RETURNING state;
+
 -- name: skip_by_hand(id, actor, reason, now)
 UPDATE steps SET state = 'Skipped', reason = :reason, actor = :actor, completed_at = :now, updated_at = :now,
     changed_from = state
