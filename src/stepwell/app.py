@@ -199,7 +199,7 @@ class Stepwell:
         written with the end of its compute.
         """
         drafts = list(map(self.jobs.drafted, drafts))
-        running = running_parent_of(drafts)
+        running = running_parent_of(drafts, self.database)
         if running is not None:
             if connection is not None:
                 raise InvalidStep("children of the step that runs are written with its own end: leave out `connection`")

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from stepwell import InvalidStep, Job, NewStep, Permanent, Retry, Skip, Stepwell, Stop
+from stepwell import InvalidStep, Job, NewStep, Permanent, Retry, Skip, StepRef, Stepwell, Stop
 from stepwell.run.running import RunningStep
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script, below, names
@@ -150,6 +150,45 @@ def test_whatever_api_creates_a_child_it_is_written_with_the_end_of_compute_and_
     assert seen == [0, 0, 0]
     (child,) = below(app, parent)
     assert (parent.state, child.state, child.parent_step_id) == ("Completed", "Completed", parent.id)
+
+
+NAMES: dict[str, Callable[[StepRef], Any]] = {
+    "reference": lambda ref: ref,
+    "id": lambda ref: ref.id,
+    "uuid": lambda ref: ref.uuid,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_child_of_a_namesake_in_another_database_is_created_there_at_once(
+    app: Stepwell, clock: ManualClock, name: str
+) -> None:
+    seen: list[int] = []
+    with Stepwell("sqlite://", clock=clock) as other:
+        namesake = other.enqueue("leaf")
+
+        def work(step: RunningStep) -> None:
+            assert step.id == namesake.id
+            seen.append(other.enqueue("leaf", parent=NAMES[name](namesake)).id)
+
+        parent = parent_that(app, clock, work).run()
+        assert (parent.state, below(app, parent)) == ("Completed", [])
+        assert [child.id for child in below(other, other.step(namesake))] == seen
+
+
+def test_a_child_by_another_app_on_the_same_database_is_written_with_the_end_of_compute(
+    shared_database_url: str, clock: ManualClock
+) -> None:
+    with Stepwell(shared_database_url, clock=clock) as app, Stepwell(shared_database_url, clock=clock) as twin:
+        seen: list[int] = []
+
+        def work(step: RunningStep) -> None:
+            twin.enqueue("leaf", parent=step.id)
+            seen.append(len(twin.steps(action="leaf")))
+
+        app.job(name="leaf")(lambda: None)
+        parent = parent_that(app, clock, work).run()
+        assert (seen, names(below(app, parent))) == ([0], ["leaf"])
 
 
 def test_a_root_that_a_job_creates_is_written_at_once_and_stays_whatever_becomes_of_the_job(

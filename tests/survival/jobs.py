@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from stepwell import NOT_COMPLETED, Job, NewStep, Retry, Stepwell, StepwellError, current_step
+from stepwell import NOT_COMPLETED, Job, NewStep, Retry, StepRef, Stepwell, StepwellError, current_step
 from tests.survival import failpoints
 
 DATABASE = "STEPWELL_TEST_DATABASE"
@@ -59,6 +59,7 @@ def define(app: Stepwell) -> None:
     app.job(name="act", retries=0)(act)
     app.job(name="act_async", retries=0)(act_async)
     app.job(name="exit_in_a_task", retries=0)(exit_in_a_task)
+    app.job(name="create_a_child_by_number", retries=0)(create_a_child_by_number)
     app.job(name="three_stages", retries=0)(ThreeStages)
 
 
@@ -84,6 +85,13 @@ async def exit_in_a_task() -> None:
 
     note("began")
     await asyncio.create_task(leave())
+
+
+async def create_a_child_by_number() -> None:
+    step = current_step()
+    folder_app().enqueue("act", label=f"child of {step.label}", parent=step.id)
+    if step.retries == 0:
+        raise ValueError("once more")
 
 
 class ThreeStages(Job):
@@ -202,8 +210,9 @@ def _speak_from_a_fork(seconds: float, go: str) -> int:
 def _create_children_in_threads(seconds: float, go: str) -> None:
     step = current_step()
     with ThreadPoolExecutor(2) as threads:
-        for number in range(2):
-            draft = NewStep(action="act", label=f"child {number} of {step.label}", parent=step.ref)
+        parents: tuple[StepRef | int, ...] = (step.ref, step.id)
+        for number, parent in enumerate(parents):
+            draft = NewStep(action="act", label=f"child {number} of {step.label}", parent=parent)
             threads.submit(folder_app().enqueue_many, [draft]).result()
     if step.retries == 0:
         raise ValueError("once more")

@@ -38,6 +38,15 @@ def test_children_that_a_thread_of_the_job_creates_are_part_of_its_result(well: 
     assert {step.parent_step_id for step in children} == {well.refs["parent"].id}
 
 
+@EXECUTORS
+def test_a_coroutine_may_name_its_own_step_by_its_number(well: Well, executor: str) -> None:
+    well.start("up", executor=executor)
+    well.add("parent", action="create_a_child_by_number", max_retries=1)
+    well.until_states(parent="Completed")
+    (child,) = [step for step in well.app.steps(limit=50) if step.label == "child of parent"]
+    assert child.parent_step_id == well.refs["parent"].id
+
+
 @pytest.mark.parametrize("executor", ["process", "thread"])
 def test_a_thread_that_outlives_its_run_has_no_say_in_the_next_one(well: Well, executor: str) -> None:
     well.start("up", executor=executor, slots=1)

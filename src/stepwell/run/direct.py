@@ -49,6 +49,7 @@ def run_here(
     definition: JobDefinition[..., Any], step: RunningStep, arguments: str, *, interruptible: bool = False
 ) -> Ending:
     """Run a step in the calling thread; a coroutine job gets an event loop for the time."""
+    step.database = definition.app.database
     run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
         return drive(run)

@@ -68,11 +68,14 @@ class Family:
             self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
         return [StepRef(0, uuid) for uuid in uuids]
 
-    def claims(self, draft: NewStep) -> bool:
-        """Whether it is a child of the step, or tied to one that was created in this run."""
+    def claims(self, draft: NewStep, *, by_number: bool) -> bool:
+        """Whether it is a child of the step, or tied to one that was created in this run.
+
+        In another database the number of the step is that of another step.
+        """
         if draft.block is not None and _canonical(draft.block) in self._blocks:
             return True
-        if draft.parent is not None and self._is_parent(draft.parent):
+        if draft.parent is not None and self._is_parent(draft.parent, by_number=by_number):
             return True
         named = [step for step in (draft.parent, *draft.depends_on) if step is not None]
         return any(id(step) in self._drafts or _key(step) in self._uuids for step in named)
@@ -87,8 +90,10 @@ class Family:
             held, self._held = self._held, []
         return [wrap(draft) for draft in held]
 
-    def _is_parent(self, step: object) -> bool:
-        return _key(step) in (self._parent.id, self._parent.uuid)
+    def _is_parent(self, step: object, *, by_number: bool = True) -> bool:
+        if isinstance(step, int):
+            return by_number and step == self._parent.id
+        return (step.uuid if isinstance(step, Step | StepRef) else _key(step)) == self._parent.uuid
 
     def _by_uuids(self, draft: NewStep, new: dict[int, tuple[NewStep, str]]) -> NewStep:
         """The draft with its references to other new steps as uuids: these can travel."""

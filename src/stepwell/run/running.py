@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from typing import Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from stepwell import codec
 from stepwell.enqueue.draft import NewStep
@@ -18,6 +18,9 @@ from stepwell.model.step import StepRef
 from stepwell.run.claimed import ClaimedStep
 from stepwell.run.family import Family
 from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
+
+if TYPE_CHECKING:
+    from stepwell.store import Database
 
 MAX_LOG: Final = 8_000
 MAX_LEVEL: Final = 100
@@ -75,8 +78,8 @@ class running:  # noqa: N801 - it is used as a word: `with running(step)`. Not a
         _running.reset(self._token)
 
 
-def running_parent_of(drafts: Sequence[NewStep]) -> RunningStep | None:
-    """The run that these are part of, because they are to stand below its step.
+def running_parent_of(drafts: Sequence[NewStep], database: Database) -> RunningStep | None:
+    """The run that these, meant for this database, are part of, because they are to stand below its step.
 
     The thread that asks may be one that the job has started, which does not know for whom it works.
     """
@@ -84,9 +87,14 @@ def running_parent_of(drafts: Sequence[NewStep]) -> RunningStep | None:
         return None
     here = running_step()
     for step in [*([] if here is None else [here]), *_at_hand.values()]:
-        if step.is_parent_of(drafts):
+        if step.is_parent_of(drafts, database):
             return step
     return None
+
+
+def _is_one(one: Database | None, other: Database) -> bool:
+    """Whether these are the same, though a program may have opened it twice."""
+    return one is other or (one is not None and other.is_shared and one.url == other.url)
 
 
 def level_name(level: int | str) -> str:
@@ -109,7 +117,8 @@ class RunningStep(StepRef):
     """The facts of the step at the moment of its claim, and what its code can do from inside."""
 
     __slots__ = (
-        "_checkpoint", "_facts", "_family", "_line", "_started", "arguments", "reached", "recorded", "response",
+        "_checkpoint", "_facts", "_family", "_line", "_started", "arguments", "database", "reached", "recorded",
+        "response",
     )  # fmt: skip
     __setattr__ = object.__setattr__  # a reference is frozen; a run is not
 
@@ -120,6 +129,7 @@ class RunningStep(StepRef):
         self._started = time.monotonic()
         self._family: Family | None = None  # most have none
         self._checkpoint = facts.checkpoint
+        self.database: Database | None = None  # in which it stands: said by whoever runs it
         self.reached: str | None = facts.stage  # where the next attempt would begin
         self.recorded: str | None = facts.response  # what an earlier attempt, or this one, has stored
         self.arguments: Any = {}
@@ -279,9 +289,10 @@ class RunningStep(StepRef):
         """
         return self._founded_family().add_block(steps)
 
-    def is_parent_of(self, drafts: Sequence[NewStep]) -> bool:
-        """Whether any of these is to stand below this step: then they are part of its result."""
-        return any(map(self._founded_family().claims, drafts))
+    def is_parent_of(self, drafts: Sequence[NewStep], database: Database) -> bool:
+        """Whether any of these, meant for this database, is to stand below this step: they are part of its result."""
+        family, here = self._founded_family(), _is_one(self.database, database)
+        return any(family.claims(draft, by_number=here) for draft in drafts)
 
     def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
         """Hold new steps until the end of compute."""
