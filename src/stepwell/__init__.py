@@ -8,6 +8,7 @@ from stepwell.define.registry import JobDefinition
 from stepwell.enqueue.draft import NewStep
 from stepwell.model.errors import (
     ActionRefused,
+    DatabaseBusy,
     DatabaseUnavailable,
     IllegalTransition,
     InvalidStep,
@@ -43,6 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActionRefused",
+    "DatabaseBusy",
     "DatabaseUnavailable",
     "DivideTotalValueEqually",
     "Handle",

@@ -12,7 +12,7 @@ import psycopg
 import psycopg.rows
 import pytest
 
-from stepwell import DatabaseUnavailable, InvalidStep, KeyConflict, NewStep, Stepwell, StepwellError
+from stepwell import DatabaseBusy, InvalidStep, KeyConflict, NewStep, Stepwell, StepwellError
 from stepwell.run.finish import Finisher
 from stepwell.testing import ManualClock
 from tests.conformance.support import Engine, failed, returned
@@ -213,7 +213,7 @@ def test_a_busy_database_is_an_error_of_stepwell_s_own(engine: Engine, connectio
         return
     with closing(connect(engine.app)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DatabaseUnavailable):
+        with pytest.raises(DatabaseBusy):
             engine.app.enqueue("behave", connection=connection)
         holder.rollback()
     engine.app.enqueue("behave", connection=connection)

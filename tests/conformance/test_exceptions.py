@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stepwell import (
+    DatabaseBusy,
     DatabaseUnavailable,
     Job,
     JustEnd,
@@ -26,6 +27,8 @@ from stepwell import (
 )
 from stepwell.events import StepFailed
 from stepwell.run.outcomes import Fail
+from stepwell.store import Transaction
+from stepwell.store.database import Conflict
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script
 
@@ -298,6 +301,25 @@ def test_a_lost_database_is_never_the_steps_fault(app: Stepwell, clock: ManualCl
     assert (step.state, step.attempts, step.retries, step.error_message) == ("Completed", 1, 0, None)
     assert script.reasons == ["handed_back"] * 6 + [None]
     assert script.calls == ["compute"] * 7
+
+
+def test_a_busy_database_is_an_error_like_any_other(app: Stepwell, clock: ManualClock) -> None:
+    script = Script(app, clock, {"retries": 2}, compute=DatabaseBusy("busy"))
+    step = script.run()
+    assert (step.state, step.reason, step.attempts, step.retries) == ("Failed", "max_retries_reached", 3, 2)
+    assert (step.error_message, script.reasons[0]) == ("DatabaseBusy: busy", "retry")
+
+
+@pytest.mark.parametrize(("cause", "kind"), [(DatabaseUnavailable("gone"), DatabaseUnavailable), (None, DatabaseBusy)])
+def test_dead_connections_are_an_outage_and_anybody_in_the_way_is_not(
+    app: Stepwell, cause: Exception | None, kind: type[Exception]
+) -> None:
+    def meet_a_conflict(tx: Transaction) -> None:
+        raise Conflict("again") from cause
+
+    with pytest.raises(DatabaseUnavailable, match=r"stayed busy.*pass its `connection=` to enqueue, or commit") as met:
+        app.database.transact(meet_a_conflict)
+    assert met.type is kind
 
 
 def test_an_iterator_that_ran_out_is_told_as_such(app: Stepwell, clock: ManualClock) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from stepwell import NewStep, Stepwell
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.store import Transaction, sqlite
+from stepwell.store import Transaction, database, sqlite
 from stepwell.store.sqlite import KEPT_BYTES, SqliteDatabase
 from stepwell.testing import behave
 from tests.conformance.support import in_processes
@@ -274,6 +274,29 @@ def test_who_reads_for_long_is_waited_for_once_and_the_log_is_cut_afterwards(
     for _ in range(3):
         job.enqueue()
     assert log.stat().st_size == KEPT_BYTES
+
+
+def test_a_job_that_is_in_its_own_way_spends_its_retries_and_ends(
+    app: Stepwell, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(database, "CONFLICT_TRIES", 2)
+    other = behave(app)
+
+    @app.job(retries=1, backoff=0)
+    def order(in_transaction: bool) -> None:
+        with closing(sqlite3.connect(file)) as mine, mine:
+            mine.execute("CREATE TABLE IF NOT EXISTS orders (id integer PRIMARY KEY)")
+            mine.execute("INSERT INTO orders DEFAULT VALUES")
+            app.enqueue(other.action, connection=mine if in_transaction else None)
+
+    stuck, well_made = order.enqueue(False), order.enqueue(True)
+    app.run_until_idle()
+    step = app.step(stuck)
+    assert (step.state, step.reason, step.attempts) == ("Failed", "max_retries_reached", 2)
+    assert "pass its `connection=` to enqueue, or commit first" in str(step.error_message)
+    assert app.step(well_made).state == "Completed"
+    assert (len(app.steps(action=other.action)), rows(file, "SELECT count(*) FROM orders")) == (1, [(1,)])
 
 
 def test_arguments_that_plain_sql_wrote_as_bytes_are_those_of_a_step_like_any_other(app: Stepwell, file: Path) -> None:

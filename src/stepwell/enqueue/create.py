@@ -20,7 +20,7 @@ from stepwell.enqueue.place import (
     refuse_names_of_blocks,
 )
 from stepwell.ids import uuid7, uuid7s
-from stepwell.model.errors import DatabaseUnavailable, InvalidStep, KeyConflict, StepwellError
+from stepwell.model.errors import DatabaseBusy, InvalidStep, KeyConflict, StepwellError
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
@@ -88,7 +88,7 @@ class Creator:
             try:
                 return self._write(self._database.within(connection), drafts, arguments, now)
             except Conflict as conflict:
-                raise DatabaseUnavailable(
+                raise DatabaseBusy(
                     f"another transaction is in the way of yours ({conflict}): roll yours back and try it again"
                 ) from conflict
         if _is_lone(drafts):

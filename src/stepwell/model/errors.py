@@ -48,6 +48,10 @@ class DatabaseUnavailable(StepwellError):
     """The database could not be reached; nothing is known to have been written."""
 
 
+class DatabaseBusy(DatabaseUnavailable):
+    """Another transaction was in the way for too long, perhaps one of the caller's own; nothing was written."""
+
+
 class LockLost(StepwellError):
     """Another dispatcher took this group over; the tick that lost the lock commits nothing more."""
 

@@ -19,7 +19,7 @@ from stepwell import codec
 from stepwell.define.job import GUARDS, LATER_STAGES, Job
 from stepwell.define.registry import JobDefinition
 from stepwell.model import reasons
-from stepwell.model.errors import BadChildren, DatabaseUnavailable, InvalidStep
+from stepwell.model.errors import BadChildren, DatabaseBusy, DatabaseUnavailable, InvalidStep
 from stepwell.run.backoff import seconds_before
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.outcomes import (
@@ -201,7 +201,7 @@ def _said_so(definition: JobDefinition[..., Any], step: RunningStep, error: Base
             return _failure(error if error.error is None else error.error, reasons.ERROR, step)
         case SystemExit():
             return not_completed(step.cooldown, definition.policy.max_not_completed, describe(error), step.reached)
-        case DatabaseUnavailable():
+        case DatabaseUnavailable() if not isinstance(error, DatabaseBusy):  # it may be the job that keeps it busy
             return Ending(verb="hand_back", in_=OUTAGE_SECONDS, error=describe(error), stage=step.reached)
         case BadChildren():
             return _failure(error, reasons.BAD_CHILDREN, step)

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from stepwell.clock import Clock
-from stepwell.model.errors import DatabaseUnavailable
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
 from stepwell.store.ear import Ear, News
 from stepwell.store.statements import statements
 
@@ -128,9 +128,10 @@ class Database(ABC):
                     return work(tx)
             except Conflict as conflict:
                 if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
-                    raise DatabaseUnavailable(
-                        f"the database stayed busy through {attempt + 1} tries ({conflict}); "
-                        "nothing was written: look for a long transaction and try again"
+                    was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # one connection after the other
+                    raise (DatabaseUnavailable if was_dead else DatabaseBusy)(
+                        f"the database stayed busy through {attempt + 1} tries ({conflict}); nothing was written: look "
+                        "for a long transaction. If it is your own, pass its `connection=` to enqueue, or commit first"
                     ) from conflict
                 # Real time, whatever clock was injected: it is another process that we wait for.
                 time.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
