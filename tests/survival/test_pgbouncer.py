@@ -10,22 +10,25 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import parse_qs, quote, urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from stepwell import Stepwell
 from stepwell.store import Transaction
 from stepwell.testing import behave
 from tests.postgres_server import _server_user, server_url
+from tests.survival.pooler import NoPooler, Program, pgbouncer
 from tests.survival.support import Well
 
-BOUNCER = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
+_WHERE = ("host", "port", "user", "password")
 
 SETTINGS = """
 [databases]
-* = user=postgres host={server} port=5432 pool_size=3
+* = {server} pool_size=3
 [pgbouncer]
 listen_addr =
 unix_socket_dir = {folder}
@@ -37,42 +40,56 @@ max_client_conn = 200
 
 
 @pytest.fixture
-def pooled_url(postgres_server: None, tmp_path: Path) -> Iterator[tuple[str, str]]:
+def folder() -> Iterator[Path]:
+    """Short enough for the name of a socket, and within reach of the server's user."""
+    made = Path(tempfile.mkdtemp(prefix="stepwell-bouncer-"))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def bouncer(pytestconfig: pytest.Config, folder: Path) -> Program:
+    assert pytestconfig.cache is not None
+    try:
+        return pgbouncer(pytestconfig.cache.mkdir("pgbouncer"), folder)
+    except NoPooler as error:
+        pytest.skip(f"there is no pgbouncer on this machine, and none to be had: {error}")
+
+
+@pytest.fixture
+def pooled_url(postgres_server: None, bouncer: Program, folder: Path) -> Iterator[tuple[str, str]]:
     """A database of its own, by the pooler and directly."""
-    if BOUNCER is None:
-        pytest.skip("pgbouncer is not installed on this machine (Debian: apt-get install pgbouncer)")
     server = server_url()
     name = f"pooled_{os.getpid()}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-    host = parse_qs(urlsplit(server).query)["host"][0]
-    folder = Path(tempfile.mkdtemp(prefix="stepwell-bouncer-"))
+    where: dict[str, Any] = {key: value for key, value in conninfo_to_dict(server).items() if key in _WHERE}
     user = _server_user()
     settings = folder / "pgbouncer.ini"
-    settings.write_text(SETTINGS.format(server=host, folder=folder))
+    settings.write_text(SETTINGS.format(server=make_conninfo(**where), folder=folder))
     if user is not None:  # like PostgreSQL, it refuses to run as root
         for path in (folder, settings):
             os.chown(path, user.pw_uid, user.pw_gid)
     log = (folder / "log").open("wb")
-    bouncer = subprocess.Popen(
-        [BOUNCER, settings],
+    running = subprocess.Popen(
+        [bouncer.path, settings],
         stdout=log,
         stderr=log,
+        env={**os.environ, **bouncer.environment},
         user=user and user.pw_uid,
         group=user and user.pw_gid,
         extra_groups=None if user is None else [],
     )
     try:
-        _wait_for(folder / ".s.PGSQL.6432", bouncer)
+        _wait_for(folder / ".s.PGSQL.6432", running)
         pooled = f"postgresql://postgres@/{name}?host={quote(str(folder), safe='')}&port=6432"
-        yield pooled, server.replace("/postgres?", f"/{name}?")
+        yield pooled, urlsplit(server)._replace(path=f"/{name}").geturl()
     finally:
-        bouncer.kill()
-        bouncer.wait()
+        running.kill()
+        running.wait()
         log.close()
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
