@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,44 @@ def test_the_traceback_is_there_for_who_asks_and_begins_in_the_app(project: Path
     assert "in read" in ended.stderr
     assert "importlib" not in ended.stderr
     assert "locate.py" not in ended.stderr
+
+
+ON_A_SERVER = """
+from stepwell import Stepwell
+from stepwell.store import postgres
+
+postgres.CONNECT_TIMEOUT = 1.0
+app = Stepwell("{url}")
+"""
+
+
+@pytest.fixture
+def deaf_url() -> Iterator[str]:
+    """Nobody listens there, and nobody else will."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"postgresql://me:secret@127.0.0.1:{held.getsockname()[1]}/shop"
+
+
+@pytest.mark.parametrize("command", ["worker", "up", "dispatcher", "reaper"])
+def test_a_server_that_does_not_answer_at_the_start_is_told_in_one_line(
+    tmp_path: Path, deaf_url: str, command: str
+) -> None:
+    (tmp_path / "shop.py").write_text(ON_A_SERVER.format(url=deaf_url), encoding="utf-8")
+    app = ("--app", "shop:app") if command in ("worker", "up") else ()
+    ended = finished(command, *app, cwd=tmp_path, url=deaf_url)
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("stepwell: PostgreSQL cannot be reached (connection failed: ")
+    assert "Connection refused" in line
+    assert "nothing was begun: see that the server runs and that the address is right, then start" in line
+    assert ("secret" in line, ended.stdout, ended.returncode) == (False, "", 1)
+
+
+def test_a_file_that_cannot_be_opened_is_told_as_ever(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import stepwell\n\napp = stepwell.Stepwell('sqlite:///none/x.db')", "utf-8")
+    ended = finished("worker", "--app", "shop:app", cwd=tmp_path, url="sqlite:///none.db")
+    assert (ended.stderr.count("\n"), ended.returncode) == (1, 1)
+    assert "does its folder exist?" in ended.stderr
 
 
 def test_one_look_of_the_reaper_says_what_it_did(app: Stepwell) -> None:

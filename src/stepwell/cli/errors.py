@@ -29,6 +29,14 @@ class Misuse(Problem):
     exit_code: ClassVar[int] = 2
 
 
+def unreachable(why: object) -> Problem:
+    """The server does not answer. That may pass: whatever started the command may start it again."""
+    return Problem(
+        f"PostgreSQL cannot be reached ({' '.join(str(why).split())}); nothing was begun: "
+        "see that the server runs and that the address is right, then start this again"
+    )
+
+
 @contextmanager
 def in_one_line() -> Iterator[None]:
     """Turn what Stepwell raises on purpose, and what a database driver says, into a `Problem`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,28 @@ def log_to_stderr(level: int) -> None:
         logger.propagate = False
     if level <= logging.INFO:
         logging.getLogger("stepwell.dispatcher").setLevel(logging.INFO)
+
+
+class _Errors(logging.Handler):
+    """Those that a logger was told of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.met: list[Exception] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.met += [word for word in record.args or () if isinstance(word, Exception)]
+
+
+@contextmanager
+def errors_of_the_pool() -> Iterator[list[Exception]]:
+    """What a pool of connections meets stands in this list, and not in the log: only it knows why it has none."""
+    pool, errors = logging.getLogger("psycopg.pool"), _Errors()
+    usual, pool.handlers = pool.handlers, [errors]
+    try:
+        yield errors.met
+    finally:
+        pool.handlers = usual
 
 
 def log_to_file(path: Path) -> None:

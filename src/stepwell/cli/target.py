@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from stepwell.cli.errors import Misuse, Problem
+from stepwell.cli.errors import Misuse, unreachable
 from stepwell.cli.text import without_password
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Target:
         try:
             psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
         except psycopg.Error as error:
-            raise Problem(f"PostgreSQL cannot be reached: {str(error).strip()}") from error
+            raise unreachable(error) from error
 
     def _refuse_missing(self) -> None:
         if self._is_sqlite():

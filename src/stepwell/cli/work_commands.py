@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from stepwell.cli.errors import Misuse
-from stepwell.cli.logs import log_to_stderr
+from stepwell.cli.errors import Misuse, unreachable
+from stepwell.cli.logs import errors_of_the_pool, log_to_stderr
 from stepwell.cli.target import Target, database_option
 from stepwell.cli.text import clean, counted, without_password
-from stepwell.model.errors import AppNotFound
+from stepwell.model.errors import AppNotFound, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -179,7 +179,12 @@ def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
         raise Misuse("which app? Say --app module:variable (or set STEPWELL_APP), for example --app shop.jobs:app")
     sys.path.insert(0, os.getcwd())
     try:
-        app = load_app(name)
+        with errors_of_the_pool() as met:
+            app = load_app(name)
+    except DatabaseUnavailable as error:
+        if not type(error.__cause__).__module__.startswith("psycopg"):
+            raise  # SQLite says itself what is the matter
+        raise unreachable([error.__cause__, *met][-1]) from error
     except AppNotFound as error:
         if error.__cause__ is None:
             raise Misuse(str(error)) from error
