@@ -58,6 +58,7 @@ class Unprintable(Exception):
 def define(app: Stepwell) -> None:
     app.job(name="act", retries=0)(act)
     app.job(name="act_async", retries=0)(act_async)
+    app.job(name="block_the_loop", retries=0)(block_the_loop)
     app.job(name="exit_in_a_task", retries=0)(exit_in_a_task)
     app.job(name="create_a_child_by_number", retries=0)(create_a_child_by_number)
     app.job(name="three_stages", retries=0)(ThreeStages)
@@ -77,6 +78,12 @@ async def act_async(seconds: float = 0.0, go: str = "") -> str:
         await asyncio.sleep(0.01)
     note("ended")
     return "awaited"
+
+
+async def block_the_loop(go: str) -> None:
+    note("began")
+    _wait(0.0, go)
+    note("ended")
 
 
 async def exit_in_a_task() -> None:

@@ -191,6 +191,16 @@ class Well:
         self.until(lambda: len(self.entries("began", label)) >= times)
         return self.entries("began", label)[-1]
 
+    def until_heartbeats(self, count: int) -> None:
+        """The only worker is alive, and has had time for many a round."""
+        heard: set[object] = set()
+
+        def listen() -> bool:
+            heard.update(row["heartbeat_at"] for row in self.app.workers())
+            return len(heard) > count
+
+        self.until(listen)
+
     def until_all(self, state: str = "Completed") -> None:
         self.until(lambda: set(self.states().values()) == {state})
 

@@ -87,3 +87,31 @@ def test_a_coroutine_is_cancelled_at_its_limit(well: Well) -> None:
     well.until_states(slow="Completed", patient="Completed")
     assert (well["slow"].response, well["patient"].attempts) == ("awaited", 1)
     assert len(well.entries("ended", "slow")) == 1
+
+
+def test_nothing_is_claimed_for_a_loop_that_does_not_answer(well: Well) -> None:
+    well.start(executor="async", slots=2)
+    well.add("blocks", action="block_the_loop", go="go", timeout=0.2)
+    well.until(lambda: ("Pending", "not_completed") in well.path("blocks"))
+    well.say("free")
+    well.add("next", action="act_async", go="free")
+    well.until_heartbeats(3)
+    for label, runs in (("blocks", 1), ("next", 0)):
+        assert [state for state, _ in well.path(label)].count("Running") == runs
+    well.say("go")
+    well.until_all()
+    assert (well["blocks"].not_completed, well["blocks"].attempts, well["next"].attempts) == (1, 2, 1)
+
+
+def test_what_a_held_up_loop_has_not_begun_goes_back_unspent(well: Well) -> None:
+    well.start(executor="async", slots=2)
+    well.add("blocks", action="block_the_loop", go="go")
+    well.until_began("blocks")
+    well.say("free")
+    well.add("next", action="act_async", go="free", timeout=0.6)
+    well.until(lambda: ("Pending", "handed_back") in well.path("next"))
+    well.until_heartbeats(3)
+    assert [state for state, _ in well.path("next")].count("Running") == 1
+    well.say("go")
+    well.until_all()
+    assert (well["next"].attempts, well["next"].not_completed, well["blocks"].attempts) == (1, 0, 1)

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
+import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from stepwell.run.claimed import Claim
@@ -20,6 +24,10 @@ from stepwell.run.running import RunningStep
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
+# A loop that has not answered for so long is held up by a job that does not await; as long as the worker lets wait what
+# it has claimed ahead.
+ANSWER_SECONDS: Final = 0.5
+
 
 class LoopExecutor(InProcessExecutor):
     """Runs up to `slots` coroutines at once."""
@@ -28,7 +36,8 @@ class LoopExecutor(InProcessExecutor):
         super().__init__(*arguments)
         self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._incoming: deque[tuple[Claim, DirectLine]] = deque()
-        self._is_called = False
+        self._cut: deque[tuple[int, int]] = deque()
+        self._asked_at: float | None = None  # since when the loop owes an answer
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="stepwell-loop", daemon=True)
         self._thread.start()
@@ -46,17 +55,38 @@ class LoopExecutor(InProcessExecutor):
             threading.Thread(target=self._run_here, args=(claim, line), name="stepwell-beside", daemon=True).start()
             return
         self._incoming.append((claim, line))
-        if not self._is_called:  # a call for each would be a system call for each
-            self._is_called = True
-            self._loop.call_soon_threadsafe(self._begin_all)
+        if self._asked_at is None:  # a call for each would be a system call for each
+            self._asked_at = time.monotonic()
+            self._loop.call_soon_threadsafe(self._answer)
 
-    def _begin_all(self) -> None:
-        self._is_called = False
-        while self._incoming:
-            claim, line = self._incoming.popleft()
-            if line.cut_off:  # while the loop was busy
-                continue
-            self._tasks[claim.key] = self._loop.create_task(self._run(claim, line))
+    def _answer(self) -> None:
+        was_held_up, self._asked_at = self._is_held_up(), None
+        while self._cut:
+            if (task := self._tasks.get(self._cut.popleft())) is not None:
+                task.cancel()  # which it may swallow
+        for claim, line in self._not_begun():
+            if not line.cut_off:  # while the loop was busy
+                self._tasks[claim.key] = self._loop.create_task(self._run(claim, line))
+        if was_held_up:
+            self._bell.ring()
+
+    def _not_begun(self) -> Iterator[tuple[Claim, DirectLine]]:
+        """Each is had by one: by the loop, or by the worker that takes it back."""
+        with suppress(IndexError):
+            while True:
+                yield self._incoming.popleft()
+
+    def _is_held_up(self) -> bool:
+        asked_at = self._asked_at
+        return asked_at is not None and time.monotonic() - asked_at > ANSWER_SECONDS
+
+    def free(self) -> int:
+        return 0 if self._is_held_up() else super().free()
+
+    def give_back(self, *, everything: bool = False) -> list[Claim]:
+        if not everything and not self._is_held_up():
+            return []
+        return [claim for claim, _ in self._not_begun() if self._lines.pop(claim.key, None) is not None]
 
     async def _run(self, claim: Claim, line: DirectLine) -> None:
         try:
@@ -70,9 +100,10 @@ class LoopExecutor(InProcessExecutor):
             self._tasks.pop(claim.key, None)
 
     def cut(self, claim: Claim) -> None:
-        task = self._tasks.get(claim.key)
-        if task is not None:
-            self._loop.call_soon_threadsafe(task.cancel)  # which it may swallow
+        if self._registry[claim.row["action"]].is_async:
+            self._cut.append(claim.key)
+            self._asked_at = -math.inf  # its slot is not free before the loop has answered
+            self._loop.call_soon_threadsafe(self._answer)
         super().cut(claim)
 
     def close(self) -> None:
