@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from stepwell import ActionRefused, IllegalTransition, State, StepNotFound, UnstorableValue
-from stepwell.run.finish import Claim, Finisher
+from stepwell.run.claimed import Claim
+from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
 from tests.conformance.support import Engine, returned
 from tests.conformance.tick_support import every_state
@@ -227,7 +228,7 @@ def test_what_has_not_ended_is_failed_or_stopped_by_hand_and_comes_back_by_a_ret
         assert engine["a"].completed_at == engine.clock.now()
         if state == "Running":
             assert engine["a"].lease_worker == runner.worker.id
-            runner._finisher.let_go(Claim(engine.refs["a"].id, engine["a"].lease_token, runner.worker.id, {}))
+            runner._finisher.let_go(Claim(engine.refs["a"].id, engine["a"].lease_token, runner.worker.id))
         engine.tick()
         engine.app.retry(engine.refs["a"], who="ann")
         assert engine.state("a") == ("Running" if state == "waiting" else "Pending")

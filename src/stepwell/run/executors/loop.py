@@ -100,7 +100,7 @@ class LoopExecutor(InProcessExecutor):
             self._tasks.pop(claim.key, None)
 
     def cut(self, claim: Claim) -> None:
-        if self._registry[claim.row["action"]].is_async:
+        if self._registry[claim.step.action].is_async:
             self._cut.append(claim.key)
             self._asked_at = -math.inf  # its slot is not free before the loop has answered
             self._loop.call_soon_threadsafe(self._answer)
