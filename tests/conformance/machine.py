@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, Protocol
 
 import pytest
@@ -30,7 +31,7 @@ from stepwell import Stepwell
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.phases import STATE_PHASES, Moment, dispatch, pick, settle_marks
 from stepwell.enqueue.draft import NewStep
-from stepwell.model.errors import ActionRefused, InvalidStep
+from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep
 from stepwell.model.states import TERMINAL, State
 from stepwell.run.claimed import Claim
 from stepwell.run.finish import Finisher
@@ -254,7 +255,7 @@ class Machine(RuleBasedStateMachine):
         order=st.permutations(list(PHASES)),
         how_many=st.integers(1, 10),
         with_dispatch=st.booleans(),
-        meanwhile=st.sampled_from(["", "cancel", "skip", "retry"]),
+        meanwhile=st.sampled_from(["", "cancel", "fail", "skip", "retry"]),
     )
     def run_phases_in_any_order(
         self, step: int, order: list[int], how_many: int, with_dispatch: bool, meanwhile: str
@@ -420,7 +421,7 @@ class Machine(RuleBasedStateMachine):
         try:
             expected = in_the_model(self.model.nodes[step])
         except Refused:
-            with pytest.raises(ActionRefused):
+            with pytest.raises((ActionRefused, IllegalTransition)):
                 action(step, who=WHO)
             return
         answer = action(step, who=WHO)
@@ -429,6 +430,14 @@ class Machine(RuleBasedStateMachine):
     @rule(step=steps)
     def cancel(self, step: int) -> None:
         self.operate(self.app.cancel, self.model.cancel, step)
+
+    @rule(step=steps)
+    def fail(self, step: int) -> None:
+        self.operate(partial(self.app.transition_to, state=State.FAILED), self.model.fail, step)
+
+    @rule(step=steps)
+    def stop(self, step: int) -> None:
+        self.operate(partial(self.app.transition_to, state=State.STOPPED), self.model.stop, step)
 
     @rule(step=steps)
     def skip(self, step: int) -> None:

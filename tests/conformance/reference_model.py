@@ -208,8 +208,8 @@ class Model:
         """A sleeping handler whose block has a failure, at root or under a Running parent."""
         return (
             node.dormant
-            and (node.parent is None or node.parent.state is State.RUNNING)
-            and any(o.type == "default" and o.state in FAILED for o in self.blocks[node.block])
+            and (node.parent is None or (node.parent.state is State.RUNNING and node.parent.own_code_done))
+            and any(o.type == "default" and o.over and o.state in FAILED for o in self.blocks[node.block])
         )
 
     def _promote(self, to: Callable[[Node, State, str], None]) -> None:
@@ -340,6 +340,16 @@ class Model:
         if node.state in TERMINAL and node.state is not State.NOT_RUNNABLE:
             raise Refused("it has ended")
         node.state, node.reason = State.CANCELLED, "operator"
+
+    def fail(self, node: Node) -> None:
+        if node.state in TERMINAL:
+            raise Refused("it has ended")
+        node.state, node.reason = State.FAILED, "operator"
+
+    def stop(self, node: Node) -> None:
+        if node.state is not State.RUNNING:
+            raise Refused("it does not run")
+        node.state, node.reason = State.STOPPED, "operator"
 
     def skip(self, node: Node) -> None:
         if node.state in CONCLUDED:

@@ -267,6 +267,29 @@ def test_a_failure_by_hand_is_followed_by_what_follows_any_failure(engine: Engin
     assert set(engine.states().values()) == {"Completed"}
 
 
+@pytest.mark.parametrize("line", ["a, !h", "root(a, !h)"])
+def test_a_handler_sleeps_until_the_process_of_what_was_failed_by_hand_has_let_go(engine: Engine, line: str) -> None:
+    engine.plant(line)
+    with engine.worker() as runner:
+        if "root" in engine.refs:
+            returned(runner._finisher, *engine.claim(runner, "root"), None)
+        (claim,) = engine.claim(runner, "a")
+        engine.app.transition_to(engine.refs["a"], State.FAILED, who="ann")
+        engine.tick()
+        assert engine.state("h") == "NotRunnable"
+        runner._finisher.let_go(claim)
+        engine.tick()
+        assert engine.state("h") == "Dispatched"
+
+
+def test_a_handler_wakes_for_what_was_failed_by_hand_before_its_parent_ran(engine: Engine) -> None:
+    engine.plant("root(a, !h)")
+    engine.app.transition_to(engine.refs["a"], State.FAILED, who="ann")
+    engine.tick()
+    engine.settle()
+    assert engine.states() == {"root": "Failed", "a": "Failed", "h": "Completed"}
+
+
 # Any state ----------------------------------------------------------------------------------------------------------
 
 BY_HAND = {

@@ -80,7 +80,7 @@ def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callabl
     rule, outcome, index = chance.choice(TRIGGER_RULES), chance.choice(OUTCOMES), chance.randint(0, 3)
     ends = chance.choices(OUTCOMES, k=3)
     order = chance.sample(list(PHASES), len(PHASES))
-    meanwhile = chance.choice(("", "", "", "cancel", "skip", "retry"))
+    meanwhile = chance.choice(("", "", "", "cancel", "fail", "skip", "retry"))
     creating = 1 if len(nodes) < 50 else 0
     moves: list[tuple[float, Callable[[], Any]]] = [
         (3 * creating, lambda: machine.create_many(chance.choice(SHAPES))),
@@ -96,6 +96,8 @@ def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callabl
         (2, lambda: machine.finish_what_runs(number, outcome)),
         (3, lambda: machine.lose_to_another(number, ("hand_back", "throttle", "cancel")[number % 3], outcome)),
         (1, lambda: machine.cancel(step)),
+        (0.5, lambda: machine.fail(step)),
+        (0.5, lambda: machine.stop(step)),
         (0.3, lambda: machine.skip(step)),
         (0.3, lambda: machine.complete(step)),
         (1, lambda: machine.retry(step)),

@@ -51,7 +51,7 @@ _DECIDES_A_PARENT: Final = TERMINAL | {State.RUNNING}
 STATE_PHASES: Final = (
     Phase(2, "skip_children", {State.SKIPPED}, _running("skip_children")),
     Phase(3, "cascade_cancellations", {State.CANCELLED}, _running("cancel_children")),
-    Phase(4, "promote_handlers", FAILED | {State.NOT_RUNNABLE}, _running("promote_handlers")),
+    Phase(4, "promote_handlers", FAILED | {State.NOT_RUNNABLE, State.RUNNING}, _running("promote_handlers")),
     Phase(5, "parents_to_failed", _DECIDES_A_PARENT, _deciding_parents("fail_parents")),
     Phase(
         6,

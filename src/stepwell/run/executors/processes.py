@@ -235,12 +235,13 @@ class _Slot:
         self.connection, theirs = self._context.Pipe()
         self._turns, self._their_turns = self._context.Pipe()  # both ends stay open here: see `take_back`
         os.set_blocking(self._their_turns.fileno(), False)
-        self.process = self._context.Process(
+        process = self._context.Process(
             target=serve, args=(theirs, self._their_turns, app_name, self.cancelled, max_memory), daemon=True
         )
         resource_tracker.ensure_running()  # or it would be started in between, and let the signals through again
         with signals.held_back():  # the first slot starts the fork server, too
-            self.process.start()
+            process.start()
+        self.process = process
         theirs.close()
         self.inbox = Inbox(self.connection.fileno())
         self._sentinel = select.poll()  # readable when the child has ended; asked after every run

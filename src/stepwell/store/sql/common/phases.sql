@@ -41,18 +41,22 @@ WHERE id IN (SELECT u.step_id FROM blocks b CROSS JOIN steps_unconcluded u WHERE
   AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 
 -- name: promote_handlers(group, actor, now)!
--- With a handler comes what stood under it.
+-- With a handler comes what stood under it. A step may have been failed by hand before its parent's own code was done:
+-- the mark of the parent tells of it.
 WITH RECURSIVE needed (id, child_block_uuid) AS (
     SELECT h.id, h.child_block_uuid
     FROM steps_marks m
     JOIN steps d ON d.id = m.step_id
-    JOIN steps_unconcluded u ON u.block_uuid = d.block_uuid AND u.type = 'resolve-exception' AND u.ended
+    JOIN steps_unconcluded u ON u.block_uuid IN (d.block_uuid, d.child_block_uuid)
+                            AND u.type = 'resolve-exception' AND u.ended
     JOIN steps h ON h.id = u.step_id AND h.state = 'NotRunnable' AND h.reason = 'dormant'
     WHERE m."group" = :group
       AND EXISTS (SELECT 1 FROM steps_unconcluded x JOIN steps f ON f.id = x.step_id
-                  WHERE x.block_uuid = h.block_uuid AND x.type = 'default' AND f.state IN ('Failed', 'Stopped'))
+                  WHERE x.block_uuid = h.block_uuid AND x.type = 'default' AND x.ended
+                    AND f.state IN ('Failed', 'Stopped'))
       AND (h.parent_step_id IS NULL
-           OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'))
+           OR EXISTS (SELECT 1 FROM steps p
+                      WHERE p.id = h.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL))
     UNION
     SELECT (SELECT c.id FROM steps c
             WHERE c.id = u.step_id AND c.state = 'NotRunnable' AND c.reason = 'parent_not_runnable'),

@@ -16,10 +16,11 @@ WHERE p."group" = :group
 UNION
 SELECT f.id, 'it failed and handlers of its block sleep' FROM steps f
 JOIN steps h ON h.uuid = f.block_uuid AND h.block_uuid = h.uuid OR h.block_uuid = f.block_uuid AND h.block_uuid <> h.uuid
-WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopped')
+WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopped') AND f.lease_worker IS NULL
   AND h.type = 'resolve-exception' AND h.state = 'NotRunnable' AND h.reason = 'dormant'
   AND coalesce(h.parent_step_id, 0) = coalesce(f.parent_step_id, 0)
-  AND (h.parent_step_id IS NULL OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'))
+  AND (h.parent_step_id IS NULL OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'
+                                                                  AND p.own_code_done_at IS NOT NULL))
 UNION
 SELECT s.id, 'it waits for something that cannot happen' FROM steps s JOIN step_readiness r ON r.step_id = s.id
 WHERE s."group" = :group AND s.state = 'Pending' AND r.hopeless
