@@ -272,7 +272,8 @@ def test_a_handler_sleeps_until_the_process_of_what_was_failed_by_hand_has_let_g
     engine.plant(line)
     with engine.worker() as runner:
         if "root" in engine.refs:
-            returned(runner._finisher, *engine.claim(runner, "root"), None)
+            (root,) = engine.claim(runner, "root")
+            returned(runner._finisher, root, None)
         (claim,) = engine.claim(runner, "a")
         engine.app.transition_to(engine.refs["a"], State.FAILED, who="ann")
         engine.tick()

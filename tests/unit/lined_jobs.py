@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import struct
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,10 @@ def act(diary: str, deed: str = "", padding: str = "") -> str | None:
             os.write(line._connection.fileno(), struct.pack("!i", 4) + b"\xc1\xc1\xc1\xc1")
         case "checkpoint":
             current_step().checkpoint("kept")
+        case "checkpoint in its own way":
+            with closing(sqlite3.connect(Path(diary).with_name("steps.db"), isolation_level=None)) as mine:
+                mine.execute("BEGIN IMMEDIATE")
+                current_step().checkpoint("kept")
     return deed or None
 
 

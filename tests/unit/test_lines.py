@@ -18,6 +18,7 @@ from stepwell.run.executors import LINE_SECONDS
 from stepwell.run.executors.processes import LONGEST_LINE, UNREAD_MESSAGES, ProcessExecutor
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
+from stepwell.store import database, sqlite
 from tests.unit import lined_jobs
 
 SHORT = 0.0001
@@ -294,3 +295,13 @@ def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Line) -> None:
         line.executor.take(waiting, SHORT)
         line.executor.collect()
     assert len(line.ran) == 51
+
+
+def test_a_step_that_is_in_the_way_of_its_own_checkpoint_is_told_so(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(database, "CONFLICT_TRIES", 2)
+    waiting = line.claims("checkpoint in its own way", "")
+    line.executor.take(waiting, SHORT)
+    assert line.until_ended(2) == {"0": "retry_later", "1": "finish"}

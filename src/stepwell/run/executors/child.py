@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepwell.model import reasons
-from stepwell.model.errors import InvalidStep, StepwellError, UnknownAction
+from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError, UnknownAction
 from stepwell.run.claimed import ClaimedStep
 from stepwell.run.direct import run_here
 from stepwell.run.ending import Ending
@@ -112,6 +112,8 @@ class PipeLine:
             answer = self._desk.answer()
         if answer.get("refused"):
             raise InvalidStep(answer["refused"])
+        if answer.get("busy"):
+            raise DatabaseBusy(answer["busy"])
         return bool(answer["ok"])
 
     def progress(self, done: float, total: float | None) -> None:

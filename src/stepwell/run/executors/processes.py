@@ -24,7 +24,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any, Final
 
-from stepwell.model.errors import DatabaseUnavailable, InvalidStep
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, InvalidStep
 from stepwell.run import signals
 from stepwell.run.claimed import Claim, ClaimedStep, Ended
 from stepwell.run.ending import Ending
@@ -178,6 +178,8 @@ class ProcessExecutor(Executor):
                 answer["ok"] = self._finisher.record(claim, question.stage, question.response, question.children)
         except InvalidStep as error:
             answer["refused"] = str(error)
+        except DatabaseBusy as error:  # perhaps with a transaction of the job itself, which waits for this answer
+            answer["busy"] = str(error)
         slot.question = None
         send(slot.connection, answer)
 
