@@ -8,7 +8,7 @@ import pytest
 
 from stepwell import NewStep, State, StepRef, Stepwell
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim
+from stepwell.run.claimed import Claim, ClaimedStep
 from stepwell.run.ending import Ending
 from stepwell.run.family import Family
 from stepwell.run.finish import Finisher
@@ -199,3 +199,16 @@ def test_a_paused_workflow_lets_nobody_in_behind_a_step_that_ends(engine: Engine
     engine.app.resume_workflow(engine.refs["first"], who="ann")
     engine.app.dispatcher().run_until_quiet()
     assert [claim.step_id for claim in hand.claim(5)] == [engine.refs["second"].id]
+
+
+def test_a_claimed_step_is_the_row_column_by_column(engine: Engine) -> None:
+    """It is made of columns in their order, without their names."""
+    engine.plant("parent(child)", queue="candles", priority="high", timeout=7, cooldown=3, max_retries=5, relatable=("order", 8))
+    with engine.worker() as runner:
+        for label in ("parent", "child"):
+            (claim,) = engine.claim(runner, label)
+            (row,) = engine.sql("SELECT * FROM steps WHERE id = :id", id=claim.step_id)
+            told = {name: getattr(claim.step, name) for name in ClaimedStep.__struct_fields__}
+            assert told == {name: row[name] for name in told}
+            assert len(set(map(repr, told.values()))) > 15, "too much alike to tell columns apart"
+            runner._finisher.write(claim, Ending(verb="finish", response="null"))

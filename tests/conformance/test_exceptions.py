@@ -26,6 +26,7 @@ from stepwell import (
     Stop,
 )
 from stepwell.events import StepFailed
+from stepwell.run.finish import Finisher
 from stepwell.run.outcomes import Fail
 from stepwell.store import Transaction
 from stepwell.store.database import Conflict
@@ -308,6 +309,23 @@ def test_a_busy_database_is_an_error_like_any_other(app: Stepwell, clock: Manual
     step = script.run()
     assert (step.state, step.reason, step.attempts, step.retries) == ("Failed", "max_retries_reached", 3, 2)
     assert (step.error_message, script.reasons[0]) == ("DatabaseBusy: busy", "retry")
+
+
+def test_a_busy_database_is_not_the_fault_of_a_step_whose_work_is_done(
+    app: Stepwell, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(app, clock, {"retries": 0}, complete=None)
+    answers = [DatabaseBusy("busy"), None]
+    record = Finisher.record
+
+    def record_or_be_busy(*said: Any) -> bool:
+        if (error := answers.pop(0)) is not None:
+            raise error
+        return record(*said)
+
+    monkeypatch.setattr(Finisher, "record", record_or_be_busy)
+    step = script.run()
+    assert (step.state, step.attempts, step.retries, script.reasons[0]) == ("Completed", 1, 0, "handed_back")
 
 
 @pytest.mark.parametrize(("cause", "kind"), [(DatabaseUnavailable("gone"), DatabaseUnavailable), (None, DatabaseBusy)])

@@ -73,6 +73,17 @@ def test_what_depends_on_a_new_step_and_on_a_failed_one_does_not_wait_for_the_ne
     assert engine.states("new", "both") == {"new": "Pending", "both": "NotRunnable"}
 
 
+def test_what_joins_a_block_with_a_failure_does_not_wait_for_the_new_step_that_it_names(engine: Engine) -> None:
+    engine.plant("failed:fail > late")
+    engine.settle()
+    job, workflow = engine.app.jobs["behave"], engine["failed"].workflow_id
+    new = job.options(workflow=workflow, label="new").draft("ok")
+    joins = job.options(block=engine["failed"].block_uuid, index=3, depends_on=[new], label="joins").draft("ok")
+    engine.refs["new"], engine.refs["joins"] = engine.app.enqueue_many([new, joins])
+    engine.tick()
+    assert engine.states("new", "joins") == {"new": "Pending", "joins": "NotRunnable"}
+
+
 def test_the_children_of_a_dormant_handler_are_put_to_sleep_with_it(engine: Engine) -> None:
     engine.plant("p(x, !h(y))")
     engine.settle()
@@ -146,3 +157,23 @@ def test_a_dispatcher_of_some_groups_leaves_the_marks_of_others_alone(engine: En
         _finish(runner, *_claimed(engine, runner).values())
         assert engine.app.dispatcher(["alpha"]).round(open_too=False) == []
         assert _marked(engine) == {"first"}
+
+
+def test_who_is_unchecked_was_not_let_in_by_the_end_of_another(engine: Engine) -> None:
+    """A tick may be about to turn it away, by what it saw before that end: the mark has to stay for the next one."""
+    engine.plant("c, d:fail > f")
+    engine.plant("a, b<a")
+    dispatcher = engine.app.dispatcher()
+    with engine.worker() as runner:
+        claims = _claimed(engine, runner)
+        runner._finisher.write(claims["d"], Ending(verb="fail", reason="error", error="no"))
+        dispatcher.run_until_quiet()
+        engine.app.skip(engine.refs["d"], who="ann")
+        engine.app.cancel(engine.refs["b"], who="ann")
+        engine.app.retry(engine.refs["b"], who="ann")
+        assert {row["stage"] for row in engine.sql("SELECT stage FROM steps_agenda WHERE stage <> 'running'")} == {"unchecked"}
+        _finish(runner, claims["c"], claims["a"])
+        assert dispatcher._forget_idle_marks() == 0
+        assert {"c", "a"} <= _marked(engine)
+        dispatcher.run_until_quiet()
+    assert engine.settle() == 2

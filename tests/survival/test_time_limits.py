@@ -103,11 +103,15 @@ def test_nothing_is_claimed_for_a_loop_that_does_not_answer(well: Well) -> None:
     assert (well["blocks"].not_completed, well["blocks"].attempts, well["next"].attempts) == (1, 2, 1)
 
 
-def test_what_a_held_up_loop_has_not_begun_goes_back_unspent(well: Well) -> None:
-    well.start(executor="async", slots=2)
+@pytest.mark.parametrize("slots", [2, 100])  # with many, short steps are claimed ahead of the slots
+def test_what_a_held_up_loop_has_not_begun_goes_back_unspent(well: Well, slots: int) -> None:
+    well.start(executor="async", slots=slots)
+    well.say("free")
+    for number in range(20):
+        well.add(f"quick {number}", action="act_async", go="free")
+    well.until_all()
     well.add("blocks", action="block_the_loop", go="go")
     well.until_began("blocks")
-    well.say("free")
     well.add("next", action="act_async", go="free", timeout=0.6)
     well.until(lambda: ("Pending", "handed_back") in well.path("next"))
     well.until_heartbeats(3)

@@ -283,7 +283,7 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Nei
         tx.tell(News.WORK)
     if together:
         tx.change("enrol_in_blocks", **created)
-        others = _not_left_to_each_other(together, around)
+        others = _to_be_looked_at(together, around)
         roots = [placement.id for placement in others if placement.parent is None]
         if roots and tx.change("open_gates", ids=tx.array(roots), now=now):
             tx.tell(News.WORK)
@@ -291,7 +291,7 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Nei
             tx.tell(News.DECISIONS)
 
 
-def _not_left_to_each_other(together: Sequence[Placement], around: Neighbours) -> list[Placement]:
+def _to_be_looked_at(together: Sequence[Placement], around: Neighbours) -> list[Placement]:
     """All but those that have to do with new steps alone, and wait for one of them: its end will see to them."""
     lowest: dict[tuple[str, str], int] = {}
     for placement in together:

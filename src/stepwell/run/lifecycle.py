@@ -126,6 +126,8 @@ async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningSt
         step.record(later[0], response)
     except InvalidStep as error:
         return _failure(error, reasons.BAD_CHILDREN, step)
+    except DatabaseBusy as error:  # its work is done: that somebody is in the way is not its fault
+        return _without_database(error, step)
     return await _later_stages(definition, job, step, later[0])
 
 
@@ -171,6 +173,10 @@ def _unstorable(error: Exception, step: RunningStep) -> Ending:
     return Ending(verb="fail", reason=reasons.UNSTORABLE_RESULT, error=message, stage=step.reached)
 
 
+def _without_database(error: DatabaseUnavailable, step: RunningStep) -> Ending:
+    return Ending(verb="hand_back", in_=OUTAGE_SECONDS, error=describe(error), stage=step.reached)
+
+
 def _not_verified(definition: JobDefinition[..., Any], step: RunningStep) -> Ending:
     tries = step.double_checks + 1
     if tries >= DOUBLE_CHECKS:
@@ -202,7 +208,7 @@ def _said_so(definition: JobDefinition[..., Any], step: RunningStep, error: Base
         case SystemExit():
             return not_completed(step.cooldown, definition.policy.max_not_completed, describe(error), step.reached)
         case DatabaseUnavailable() if not isinstance(error, DatabaseBusy):  # it may be the job that keeps it busy
-            return Ending(verb="hand_back", in_=OUTAGE_SECONDS, error=describe(error), stage=step.reached)
+            return _without_database(error, step)
         case BadChildren():
             return _failure(error, reasons.BAD_CHILDREN, step)
         case MaxRetriesReached():

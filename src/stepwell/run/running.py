@@ -92,11 +92,6 @@ def running_parent_of(drafts: Sequence[NewStep], database: Database) -> RunningS
     return None
 
 
-def _is_one(one: Database | None, other: Database) -> bool:
-    """Whether these are the same, though a program may have opened it twice."""
-    return one is other or (one is not None and other.is_shared and one.url == other.url)
-
-
 def level_name(level: int | str) -> str:
     """The name of a level, as `logging` knows it.
 
@@ -291,8 +286,16 @@ class RunningStep(StepRef):
 
     def is_parent_of(self, drafts: Sequence[NewStep], database: Database) -> bool:
         """Whether any of these, meant for this database, is to stand below this step: they are part of its result."""
-        family, here = self._founded_family(), _is_one(self.database, database)
-        return any(family.claims(draft, by_number=here) for draft in drafts)
+        by_number = any(draft.parent == self.id for draft in drafts) and self._stands_in(database)
+        family = self._founded_family()
+        return any(family.claims(draft, by_number=by_number) for draft in drafts)
+
+    def _stands_in(self, database: Database) -> bool:
+        """A program may have opened its database twice, or another one that has a step of this number."""
+        if database is self.database:
+            return True
+        namesake = database.read(lambda tx: tx.row("step_by_id", id=self.id))
+        return namesake is not None and namesake["uuid"] == self.uuid
 
     def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
         """Hold new steps until the end of compute."""

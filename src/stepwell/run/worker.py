@@ -250,7 +250,7 @@ class Worker:
 
     def _ahead(self) -> int:
         """How many steps beyond its slots the worker can run in no time."""
-        if self._seconds_per_step is None:
+        if self._seconds_per_step is None or self._executor.is_held_up():
             return 0
         return min(int(self._executor.slots * AHEAD_SECONDS / max(self._seconds_per_step, 1e-4)), BATCH)
 

@@ -77,8 +77,8 @@ class Transaction(ABC):
         """A list as a parameter, for the statements that take one."""
 
     @abstractmethod
-    def columns(self, **columns: Sequence[Any]) -> dict[str, Any]:
-        """Many rows as parameters, for a statement that says of each step something of its own."""
+    def columns(self, ids: Sequence[int], **columns: Sequence[Any]) -> dict[str, Any]:
+        """The parameters of a statement that says of each of these steps something of its own."""
 
     @abstractmethod
     def moment(self, when: datetime) -> str:

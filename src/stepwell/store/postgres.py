@@ -121,8 +121,8 @@ class PostgresTransaction(Transaction):
         # As a literal: the driver would look at each value by itself (measured: 1 µs each, for what takes a tenth).
         return f"{{{','.join(map(_element, values))}}}"
 
-    def columns(self, **columns: Sequence[Any]) -> dict[str, Any]:
-        return {name: self.array(values) for name, values in columns.items()}
+    def columns(self, ids: Sequence[int], **columns: Sequence[Any]) -> dict[str, Any]:
+        return {name: self.array(values) for name, values in {"ids": ids, **columns}.items()}
 
     def moment(self, when: datetime) -> str:
         # As text, once: COPY would turn the same moment into text again for every row (measured: 3.5 µs each).

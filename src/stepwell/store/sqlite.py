@@ -124,17 +124,17 @@ class SqliteTransaction(Transaction):
 
     def rows(self, statement: str, **parameters: Any) -> list[Row]:
         with _translated:
-            return self._fetch(*self._all_but_the_last(statement, parameters))
+            return self._fetch(*self._execute_all_but_the_last(statement, parameters))
 
     def records(self, kind: Callable[..., T], statement: str, **parameters: Any) -> list[T]:
         # The driver lets go of the interpreter for every row that it reads, and beside threads that compute it may have
         # to wait each time until it is given back (measured: 31 ms for 256 rows, 5 ms for the same in one value). So
         # such a statement gives all its rows in one JSON array.
         with _translated:
-            ((text,),) = self._connection.execute(*self._all_but_the_last(statement, parameters)).fetchall()
+            ((text,),) = self._connection.execute(*self._execute_all_but_the_last(statement, parameters)).fetchall()
         return [kind(*values) for values in _decoder.decode(text)]
 
-    def _all_but_the_last(self, statement: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    def _execute_all_but_the_last(self, statement: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Execute what stands under a name up to its last statement; gives that one with its parameters."""
         *first, last = one_by_one(self._sql[statement])
         parameters = _adapt(parameters)
@@ -166,10 +166,10 @@ class SqliteTransaction(Transaction):
     def array(self, values: Sequence[Any]) -> str:
         return json.dumps(values)  # which takes kinds of str and int, too
 
-    def columns(self, **columns: Sequence[Any]) -> dict[str, Any]:
-        # Row by row: what stands together is found at once.
-        name, first = next(iter(columns.items()))
-        return {name: self.array(first), "said": _encode(list(zip(*columns.values(), strict=True))).decode()}
+    def columns(self, ids: Sequence[int], **columns: Sequence[Any]) -> dict[str, Any]:
+        # Row by row, as `said`: what stands together is found at once.
+        rows = list(zip(ids, *columns.values(), strict=True))
+        return {"ids": self.array(ids), "said": _encode(rows).decode()}
 
     def moment(self, when: datetime) -> str:
         return to_text(when)

@@ -36,6 +36,10 @@ class Executor(ABC):
         `pace` is how many seconds a step takes, where that is known: short ones may be lined up for a slot.
         """
 
+    def is_held_up(self) -> bool:
+        """Whether it can begin nothing, however short, before something that runs has let go."""
+        return False
+
     def lined_up(self) -> int:
         """How many of the steps that were taken wait for the one before them."""
         return 0

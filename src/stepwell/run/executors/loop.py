@@ -60,7 +60,7 @@ class LoopExecutor(InProcessExecutor):
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
-        was_held_up, self._asked_at = self._is_held_up(), None
+        was_held_up, self._asked_at = self.is_held_up(), None
         while self._cut:
             if (task := self._tasks.get(self._cut.popleft())) is not None:
                 task.cancel()  # which it may swallow
@@ -76,15 +76,15 @@ class LoopExecutor(InProcessExecutor):
             while True:
                 yield self._incoming.popleft()
 
-    def _is_held_up(self) -> bool:
+    def is_held_up(self) -> bool:
         asked_at = self._asked_at
         return asked_at is not None and time.monotonic() - asked_at > ANSWER_SECONDS
 
     def free(self) -> int:
-        return 0 if self._is_held_up() else super().free()
+        return 0 if self.is_held_up() else super().free()
 
     def give_back(self, *, everything: bool = False) -> list[Claim]:
-        if not everything and not self._is_held_up():
+        if not everything and not self.is_held_up():
             return []
         return [claim for claim, _ in self._not_begun() if self._lines.pop(claim.key, None) is not None]
 
@@ -100,11 +100,11 @@ class LoopExecutor(InProcessExecutor):
             self._tasks.pop(claim.key, None)
 
     def cut(self, claim: Claim) -> None:
+        super().cut(claim)
         if self._registry[claim.step.action].is_async:
             self._cut.append(claim.key)
             self._asked_at = -math.inf  # its slot is not free before the loop has answered
             self._loop.call_soon_threadsafe(self._answer)
-        super().cut(claim)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop)

@@ -178,8 +178,10 @@ class ProcessExecutor(Executor):
                 answer["ok"] = self._finisher.record(claim, question.stage, question.response, question.children)
         except InvalidStep as error:
             answer["refused"] = str(error)
-        except DatabaseBusy as error:  # perhaps with a transaction of the job itself, which waits for this answer
-            answer["busy"] = str(error)
+        except DatabaseBusy as error:
+            if question.say != "checkpoint":
+                raise  # its work is done: it is asked again until that is on record
+            answer["busy"] = str(error)  # perhaps with a transaction of the job itself, which waits for this answer
         slot.question = None
         send(slot.connection, answer)
 

@@ -47,8 +47,8 @@ CREATE TABLE steps (
                           AND dispatch_after < '9999-12-31 00:00:00+00'),
     is_throttled      boolean NOT NULL DEFAULT false,
     was_throttled     boolean NOT NULL DEFAULT false,
-    timeout           double precision NOT NULL DEFAULT 0 CHECK (timeout >= 0),
-    cooldown          double precision NOT NULL DEFAULT 0 CHECK (cooldown >= 0),
+    timeout           double precision NOT NULL DEFAULT 0 CHECK (timeout >= 0 AND timeout < 'Infinity'),
+    cooldown          double precision NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 'Infinity'),
     lease_worker      text,
     lease_token       bigint NOT NULL DEFAULT 0,
     claim_token       bigint  NOT NULL DEFAULT 0, -- set with the lease by a claim that did not wait for a tick

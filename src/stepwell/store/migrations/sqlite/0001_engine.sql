@@ -16,7 +16,7 @@ CREATE TABLE steps (
     parent_step_id    integer REFERENCES steps (id),
     block_uuid        text,
     child_block_uuid  text,
-    "index"           integer CHECK ("index" >= 0),
+    "index"           integer CHECK ("index" >= 0 AND typeof("index") IN ('integer', 'null')),
     type              text NOT NULL DEFAULT 'default' CHECK (type IN ('default', 'resolve-exception')),
     label             text,
     action            text NOT NULL CHECK (action <> ''),
@@ -43,7 +43,7 @@ CREATE TABLE steps (
     has_children      integer NOT NULL DEFAULT 0,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
-    max_retries       integer NOT NULL DEFAULT 3,
+    max_retries       integer NOT NULL DEFAULT 3 CHECK (typeof(max_retries) = 'integer'),
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
     -- A moment that there is (a modifier makes SQLite reckon: 02-31 would be 03-03), and what Python can hold, in any zone.
@@ -53,8 +53,8 @@ CREATE TABLE steps (
                           AND dispatch_after >= '0001-01-02' AND dispatch_after < '9999-12-31'),
     is_throttled      integer NOT NULL DEFAULT 0,
     was_throttled     integer NOT NULL DEFAULT 0,
-    timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0),
-    cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0),
+    timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0 AND timeout < 9e999 AND typeof(timeout) = 'real'),
+    cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 9e999 AND typeof(cooldown) = 'real'),
     lease_worker      text,
     lease_token       integer NOT NULL DEFAULT 0,
     claim_token       integer NOT NULL DEFAULT 0, -- set with the lease by a claim that did not wait for a tick

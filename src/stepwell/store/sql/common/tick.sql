@@ -45,6 +45,7 @@ SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new')
 -- Marks of completed steps that leave nothing to decide: their parent, if they have one, still waits for others, and
 -- whoever waited for them alone was let in with their end. (Who comes later brings a mark of its own; so does the sibling that
 -- ends at the same moment.) Of those that come next in their block no more than twenty are looked at: beyond, the tick does it.
+-- What is unchecked was not let in: a tick that looks at it now may turn it away, by what it saw before these ends.
 DELETE FROM steps_marks WHERE step_id IN (
     SELECT done.id
     FROM (SELECT s.id, s.parent_step_id, s.block_uuid, s.type, s."index",
@@ -56,14 +57,15 @@ DELETE FROM steps_marks WHERE step_id IN (
            OR (SELECT u.step_id FROM steps_unconcluded u
                WHERE u.block_uuid = done.block_uuid AND NOT u.ended LIMIT 1) IS NOT NULL)
       AND (done.level IS NULL OR done.level <= done."index"
-           OR (SELECT sum(CASE WHEN f.state <> 'Pending' OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = f.id)
+           OR (SELECT sum(CASE WHEN f.state <> 'Pending' OR EXISTS (SELECT 1 FROM steps_agenda a
+                                                                WHERE a.step_id = f.id AND a.stage <> 'unchecked')
                                THEN 1 ELSE 21 END)
                FROM (SELECT u.step_id FROM steps_unconcluded u
                      WHERE u.block_uuid = done.block_uuid AND u.type = done.type AND u."index" = done.level LIMIT 21) AS next
                CROSS JOIN steps f WHERE f.id = next.step_id) <= 20)
       AND NOT EXISTS (SELECT 1 FROM step_dependencies e CROSS JOIN steps f
                       WHERE e.depends_on_id = done.id AND f.id = e.step_id AND f.state = 'Pending'
-                        AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = f.id)));
+                        AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = f.id AND a.stage <> 'unchecked')));
 
 -- name: next_due()
 -- When the first delayed step is due.
