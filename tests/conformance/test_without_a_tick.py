@@ -171,7 +171,9 @@ def test_who_is_unchecked_was_not_let_in_by_the_end_of_another(engine: Engine) -
         engine.app.skip(engine.refs["d"], who="ann")
         engine.app.cancel(engine.refs["b"], who="ann")
         engine.app.retry(engine.refs["b"], who="ann")
-        assert {row["stage"] for row in engine.sql("SELECT stage FROM steps_agenda WHERE stage <> 'running'")} == {"unchecked"}
+        assert [row["stage"] for row in engine.sql("SELECT stage FROM steps_agenda ORDER BY stage DESC")][:2] == [
+            "unchecked"
+        ] * 2
         _finish(runner, claims["c"], claims["a"])
         assert dispatcher._forget_idle_marks() == 0
         assert {"c", "a"} <= _marked(engine)
