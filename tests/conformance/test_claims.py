@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -204,7 +205,7 @@ def test_a_paused_workflow_lets_nobody_in_behind_a_step_that_ends(engine: Engine
 
 def test_a_claimed_step_is_the_row_column_by_column(engine: Engine) -> None:
     """It is made of columns in their order, without their names."""
-    limits = {"timeout": 7, "cooldown": 3, "max_retries": 5}
+    limits: dict[str, Any] = {"timeout": 7, "cooldown": 3, "max_retries": 5}
     engine.add("step", queue="candles", relatable=("order", 8), index=9, block=str(uuid4()), **limits)
     engine.change(
         "UPDATE steps SET attempts = 11, retries = 2, double_checks = 4, lease_token = 30, stage = 'complete', "
