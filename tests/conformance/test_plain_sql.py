@@ -251,6 +251,17 @@ def test_a_child_of_a_parent_that_has_ended_is_refused(engine: Engine, outcome: 
     assert late.group in ROTATION
 
 
+@pytest.mark.parametrize("end", ["cancel", "skip"])
+def test_a_child_of_a_row_that_was_ended_before_it_was_adopted_is_refused(engine: Engine, end: str) -> None:
+    parent = insert(engine, "parent")
+    getattr(engine.app, end)(parent, who="ann")
+    insert(engine, "child", parent_step_id=parent.id)
+    insert(engine, "below", parent_step_id=engine.refs["child"].id)
+    engine.settle()
+    assert f"step {parent.id} was {engine.state('parent')}" in refused(engine["child"])
+    refused(engine["below"])
+
+
 def test_a_refused_row_takes_those_below_it_along(engine: Engine) -> None:
     engine.plant("parent")
     engine.settle()

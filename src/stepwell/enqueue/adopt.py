@@ -11,6 +11,7 @@ from stepwell.enqueue.create import Creator, enrol, write_neighbours
 from stepwell.enqueue.draft import NewStep
 from stepwell.enqueue.place import Placement, place, refuse_names_of_blocks
 from stepwell.model.errors import InvalidStep
+from stepwell.model.states import State
 from stepwell.store import Row, Transaction
 
 ACTOR: Final = "adoption"
@@ -41,13 +42,18 @@ def _adopt_with_parents(tx: Transaction, row: Row, names: _Names, done: set[int]
         if row["id"] in done:
             path.pop()
             continue
-        parent_id = tx.value("new_parent", parent=row["parent_step_id"], block=row["block_uuid"], uuid=row["uuid"])
-        if parent_id is None:
+        above = tx.row("new_parent", parent=row["parent_step_id"], block=row["block_uuid"], uuid=row["uuid"])
+        if above is None:
             _adopt(tx, row, names, now)
-        elif parent_id in [step["id"] for step in path]:
+        elif State(above["state"]).is_terminal:
+            ended = (
+                f"step {above['id']} was {above['state']} before it was given its place, and nothing can belong to it"
+            )
+            _refuse(tx, row, ended, names, now)
+        elif above["id"] in [step["id"] for step in path]:
             circle = " → ".join(f"step {step['id']} ({step['label'] or step['action']})" for step in path)
             _refuse(tx, row, f"these steps are each other's parents: {circle}", names, now)
-        elif (parent := tx.row("new_step", id=parent_id)) is not None:
+        elif (parent := tx.row("new_step", id=above["id"])) is not None:
             path.append(parent)
             continue
         else:

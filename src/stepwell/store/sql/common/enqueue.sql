@@ -79,11 +79,11 @@ WHERE id = :id AND NOT placed;
 
 -- name: new_parent(parent, block, uuid)
 -- The parent that a row names, if it is new itself, or the new step that its block is named after.
-SELECT id FROM steps WHERE id = :parent AND NOT placed
+SELECT id, state FROM steps WHERE id = :parent AND NOT placed
 UNION ALL
-SELECT id FROM steps WHERE child_block_uuid = :block AND NOT placed
+SELECT id, state FROM steps WHERE child_block_uuid = :block AND NOT placed
 UNION ALL
-SELECT id FROM steps WHERE uuid = :block AND uuid <> :uuid AND NOT placed;
+SELECT id, state FROM steps WHERE uuid = :block AND uuid <> :uuid AND NOT placed;
 
 -- name: leave_new(id)!
 DELETE FROM steps_agenda WHERE step_id = :id AND stage = 'new';
