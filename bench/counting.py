@@ -14,6 +14,8 @@ _WRITTEN: Final = {
     "sqlite": "SELECT total_changes() AS written",
     "postgres": "SELECT pg_current_xact_id_if_assigned() AS written",
 }
+# The method through which every statement goes that gives rows.
+_ASKS: Final = {"sqlite": "_fetch", "postgres": "fetch"}
 
 
 @dataclass(slots=True)
@@ -34,10 +36,12 @@ def counted(database: Database) -> Iterator[Counts]:
     def counting(write: bool, single: bool = False) -> Iterator[Transaction]:
         with original(write) as tx:
             before = tx.fetch(_WRITTEN[database.dialect], {})
-            wrapped = {method: _wrap(tx, method, counts) for method in ("fetch", "_change", "insert")}
+            ask = _wrap(tx, _ASKS[database.dialect], counts)
+            for method in ("records", "_change", "insert"):
+                _wrap(tx, method, counts)
             yield tx
             counts.transactions += 1
-            counts.writing += wrapped["fetch"](_WRITTEN[database.dialect], {}) != before
+            counts.writing += ask(_WRITTEN[database.dialect], {}) != before
 
     database._transaction = counting  # type: ignore[method-assign]
     try:
@@ -49,9 +53,9 @@ def counted(database: Database) -> Iterator[Counts]:
 def _wrap(tx: Transaction, method: str, counts: Counts) -> Any:
     original = getattr(tx, method)
 
-    def counting(*arguments: Any) -> Any:
+    def counting(*arguments: Any, **named: Any) -> Any:
         counts.statements += 1
-        return original(*arguments)
+        return original(*arguments, **named)
 
     setattr(tx, method, counting)
     return original

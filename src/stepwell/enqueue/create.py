@@ -283,11 +283,11 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Nei
         tx.tell(News.WORK)
     if together:
         tx.change("enrol_in_blocks", **created)
-        others = _to_be_looked_at(together, around)
-        roots = [placement.id for placement in others if placement.parent is None]
+        looked_at = _to_be_looked_at(together, around)
+        roots = [placement.id for placement in looked_at if placement.parent is None]
         if roots and tx.change("open_gates", ids=tx.array(roots), now=now):
             tx.tell(News.WORK)
-        if others and tx.change("enrol_on_marks", **_span(tx, [placement.id for placement in others])):
+        if looked_at and tx.change("enrol_on_marks", **_span(tx, [placement.id for placement in looked_at])):
             tx.tell(News.DECISIONS)
 
 
@@ -298,14 +298,14 @@ def _to_be_looked_at(together: Sequence[Placement], around: Neighbours) -> list[
         level = (placement.block, placement.draft.type)
         lowest[level] = min(placement.index, lowest.get(level, placement.index))
 
-    def is_left(placement: Placement) -> bool:
+    def is_left_to_them(placement: Placement) -> bool:
         if _is_dormant(placement) or _is_dormant(placement.parent) or placement.block in around.joined_blocks:
             return False
         waits_for = [other for other in (placement.parent, *placement.dependencies) if other is not None]
         is_behind = placement.index > lowest[placement.block, placement.draft.type]
         return all(isinstance(other, Placement) for other in waits_for) and bool(waits_for or is_behind)
 
-    return [placement for placement in together if not is_left(placement)]
+    return [placement for placement in together if not is_left_to_them(placement)]
 
 
 def _is_dormant(placement: Placement | Row | None) -> bool:
