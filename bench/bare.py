@@ -12,7 +12,7 @@ import psycopg
 
 from bench.timing import stopwatch
 from stepwell import Stepwell
-from stepwell.ids import uuid7s
+from stepwell.model.ids import uuid7s
 
 _MOMENT: Final = "2026-01-01 00:00:00.000000+00:00"
 _GROUPS: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa")
@@ -24,7 +24,7 @@ TABLES: Final = {
         "max_retries", "placed", "created_at", "updated_at",
     ),
     "step_transitions": ("step_id", "to_state", "at", "attempt"),
-    "steps_agenda": ("step_id", "stage", "group", "queue", "action", "rank"),
+    "steps_agenda": ("step_id", "status", "group", "queue", "action", "rank"),
 }  # fmt: skip
 Ready = list[tuple[str, Sequence[str], list[tuple[Any, ...]]]]
 

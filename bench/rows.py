@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from stepwell.ids import uuid7, uuid7s
+from stepwell.model.ids import uuid7, uuid7s
 from stepwell.store import Database, Transaction
 
 GROUP: Final = "alpha"
@@ -25,12 +25,12 @@ NEVER: Final = timedelta(days=3650)  # when what is `delayed` here comes due
 
 _STEPS: Final = (
     "id", "uuid", "workflow_id", "parent_step_id", "block_uuid", "child_block_uuid", "index", "action", "arguments",
-    "queue", "group", "state", "reason", "actor", "placed", "dependencies", "followed", "has_children", "attempts",
-    "dispatch_after", "lease_token", "compute_done_at", "own_code_done_at", "started_at", "completed_at", "duration",
-    "response", "created_at", "updated_at",
+    "queue", "group", "state", "reason", "actor", "placed", "dependencies", "has_dependents", "has_children",
+    "attempts", "dispatch_after", "lease_token", "compute_done_at", "own_code_done_at", "started_at", "completed_at",
+    "duration", "response", "created_at", "updated_at",
 )  # fmt: skip
 _HISTORY: Final = ("step_id", "from_state", "to_state", "reason", "actor", "at", "attempt")
-_AGENDA: Final = ("step_id", "stage", "group", "queue", "action", "rank", "due_at")
+_AGENDA: Final = ("step_id", "status", "group", "queue", "action", "rank", "due_at")
 _BLOCKS: Final = ("step_id", "block_uuid", "type", "index", "ended")
 _EDGES: Final = ("step_id", "depends_on_id")
 
@@ -94,8 +94,8 @@ class Loader:
         index: int = 1,
         child_block: str | None = None,
         depends_on: Sequence[int] = (),
-        followed: bool = False,
-        stage: str | None = None,
+        has_dependents: bool = False,
+        status: str | None = None,
     ) -> tuple[int, str]:
         """One step; returns its id and uuid. With a `child_block` it is a parent; without a `block` it stands alone."""
         if self._left == 0:
@@ -105,10 +105,10 @@ class Loader:
         if parent is not None:
             block, workflow = parent.child_block, parent.workflow
         ended, ran = state in ("Completed", "Failed", "Cancelled"), state in ("Running", "Completed", "Failed")
-        at, due = self._text, self._never if stage == "delayed" else None
+        at, due = self._text, self._never if status == "delayed" else None
         self._rows["steps"].append((
             number, uuid, workflow or uuid, parent and parent.id, block or uuid, child_block, index, ACTION, "{}",
-            QUEUE, GROUP, state, None, ACTOR, True, len(depends_on), followed, child_block is not None, int(ran),
+            QUEUE, GROUP, state, None, ACTOR, True, len(depends_on), has_dependents, child_block is not None, int(ran),
             due, int(ran), at if ran else None, at if ran else None, at if ran else None, at if ended else None,
             0.01 if ran else None, "null" if ran else None, at, at,
         ))  # fmt: skip
@@ -116,18 +116,18 @@ class Loader:
         for attempt, then in enumerate(_WAYS[state]):
             self._rows["step_transitions"].append((number, before, then, None, _actor(then), at, int(attempt >= 2)))
             before = then
-        if stage is not None:
-            self._rows["steps_agenda"].append((number, stage, GROUP, QUEUE, ACTION, 1, due))
+        if status is not None:
+            self._rows["steps_agenda"].append((number, status, GROUP, QUEUE, ACTION, 1, due))
         if block is not None and state != "Completed":
             self._rows["steps_unconcluded"].append((number, block, "default", index, ended))
         for predecessor in depends_on:
             self._rows["step_dependencies"].append((number, predecessor))
         return number, uuid
 
-    def parent(self, state: str = "Pending", *, parent: Parent | None = None, stage: str | None = None) -> Parent:
+    def parent(self, state: str = "Pending", *, parent: Parent | None = None, status: str | None = None) -> Parent:
         """A step that has children."""
         child_block = uuid7()
-        number, uuid = self.step(state, parent=parent, child_block=child_block, stage=stage)
+        number, uuid = self.step(state, parent=parent, child_block=child_block, status=status)
         return Parent(number, child_block, uuid if parent is None else parent.workflow)
 
     def flush(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.rows import BEFORE_THE_CROWD, Loader, Parent
-from stepwell.ids import uuid7
+from stepwell.model.ids import uuid7
 
 
 def finished(loader: Loader, count: int, busy: Parent) -> None:
@@ -17,7 +17,7 @@ def finished(loader: Loader, count: int, busy: Parent) -> None:
             loader.step("Completed", parent=parent, index=index)
         block, workflow = uuid7(), uuid7()
         for index in range(1, 6):
-            loader.step("Completed", block=block, workflow=workflow, index=index, followed=True)
+            loader.step("Completed", block=block, workflow=workflow, index=index, has_dependents=True)
         for _ in range(5):
             loader.step("Completed", parent=busy)
         made += 40
@@ -28,13 +28,13 @@ def blocked(loader: Loader, count: int, busy: Parent) -> None:
     made = 0
     while made < count:
         block, workflow = uuid7(), uuid7()
-        loader.step(block=block, workflow=workflow, followed=True, stage="delayed")
+        loader.step(block=block, workflow=workflow, has_dependents=True, status="delayed")
         for index in range(2, 102):
-            loader.step(block=block, workflow=workflow, index=index, followed=True)
-        first, workflow = loader.step(stage="delayed", followed=True)
+            loader.step(block=block, workflow=workflow, index=index, has_dependents=True)
+        first, workflow = loader.step(status="delayed", has_dependents=True)
         for _ in range(100):
             loader.step(workflow=workflow, depends_on=[first])
-        parent = loader.parent(stage="delayed")
+        parent = loader.parent(status="delayed")
         for index in range(1, 101):
             loader.step(parent=parent, index=index)
         for place in range(1, 101):
@@ -54,11 +54,11 @@ def tree(loader: Loader, descendants: int, fan_out: int = 10) -> int:
             if len(parents) * fan_out < descendants:
                 parents.append(loader.parent("Running", parent=parent))
             else:
-                loader.step(parent=parent, stage="open")
+                loader.step(parent=parent, status="open")
     return root.id
 
 
 def open_steps(loader: Loader, count: int) -> None:
     """Steps that may run now."""
     for _ in range(count):
-        loader.step(stage="open")
+        loader.step(status="open")

@@ -8,7 +8,7 @@ from bench.rows import ACTION, BEFORE_THE_CROWD, GROUP, NEVER, Parent
 from bench.timing import stopwatch
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.tick import TickReport
-from stepwell.ids import uuid7
+from stepwell.model.ids import uuid7
 from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
@@ -44,7 +44,7 @@ class Workload:
             (report,) = self._dispatcher.round()
         assert report.error is None, report.error
         assert not report.ended_early
-        assert (report.gates_opened, report.dispatched) == (MARKS, MARKS + OPEN), report
+        assert (report.opened, report.dispatched) == (MARKS, MARKS + OPEN), report
         self._clear_away()
         return watch.seconds
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.peers.peer import DATABASE, PROCESSORS, URL, Peer, mark
 from stepwell import NewStep, Stepwell, current_step
-from stepwell.ids import uuid7s
+from stepwell.model.ids import uuid7s
 
 EXECUTOR: Final = os.environ.get("BENCH_EXECUTOR", "thread")
 WORKERS: Final = int(os.environ.get("BENCH_WORKERS", "1"))

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from stepwell.app import Stepwell
+from stepwell.define.drafts import NewStep
 from stepwell.define.job import Job
+from stepwell.define.outcomes import (
+    NOT_COMPLETED,
+    JustEnd,
+    JustResolve,
+    MaxRetriesReached,
+    NonNotifiable,
+    Permanent,
+    Reschedule,
+    Retry,
+    Skip,
+    Stop,
+)
 from stepwell.define.registry import JobDefinition
-from stepwell.enqueue.draft import NewStep
+from stepwell.enqueue.handle import Handle
 from stepwell.model.errors import (
     ActionRefused,
     DatabaseBusy,
@@ -23,19 +36,6 @@ from stepwell.model.errors import (
 )
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
-from stepwell.run.handle import Handle
-from stepwell.run.outcomes import (
-    NOT_COMPLETED,
-    JustEnd,
-    JustResolve,
-    MaxRetriesReached,
-    NonNotifiable,
-    Permanent,
-    Reschedule,
-    Retry,
-    Skip,
-    Stop,
-)
 from stepwell.run.running import RunningStep, current_step
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated

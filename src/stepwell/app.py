@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar, get_args, overload
 
-from stepwell.clock import Clock, SystemClock
+from stepwell.define.backoff import Backoff
+from stepwell.define.drafts import NewStep
 from stepwell.define.registry import (
     MAX_NOT_COMPLETED,
     Computes,
@@ -18,37 +19,36 @@ from stepwell.define.registry import (
     RetryRule,
     known_settings,
 )
-from stepwell.dispatch import explain as explaining
+from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
-from stepwell.dispatch.explain import Explanation
 from stepwell.dispatch.tick import BATCH_LIMIT, TickReport
 from stepwell.enqueue.create import Creator
-from stepwell.enqueue.draft import NewStep
 from stepwell.events import Events
+from stepwell.look import explain as explaining
+from stepwell.look.explain import Explanation
 from stepwell.look.reader import Reader, TreeNode
+from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep, StepwellError
 from stepwell.model.states import State, is_legal
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
-from stepwell.operate import sweep as sweeping
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
 from stepwell.operate.reaper import ROUND_SECONDS, Reaper
-from stepwell.run.backoff import Backoff
-from stepwell.run.crew import Crew
 from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
 from stepwell.run.executors.processes import ProcessExecutor
 from stepwell.run.executors.threads import ThreadExecutor
 from stepwell.run.finish import Finisher
-from stepwell.run.heart import Heart, ProcessHeart, ThreadHeart
+from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.inline import InlineRunner
-from stepwell.run.locate import name_of
 from stepwell.run.running import RunningStep, running_parent_of
 from stepwell.run.worker import GRACE_SECONDS, Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
+from stepwell.service.crew import Crew
+from stepwell.service.locate import name_of
 from stepwell.share.limits import Limits
-from stepwell.share.strategies import DEFAULT_PRIORITY, Priority, Strategy
+from stepwell.share.strategies import DEFAULT_WEIGHT, Priority, Strategy
 from stepwell.store import open_database
 from stepwell.store.migrate import ensure_schema, is_granted, migrate
 
@@ -143,7 +143,7 @@ class Stepwell:
         retry_on: RetryRule = (Exception,),
         backoff: Backoff | None = None,
         max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_PRIORITY,
+        weight: Priority = DEFAULT_WEIGHT,
         max_running: int | None = None,
         **settings: Any,
     ) -> Registration: ...
@@ -156,7 +156,7 @@ class Stepwell:
         retry_on: RetryRule = (Exception,),
         backoff: Backoff | None = None,
         max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_PRIORITY,
+        weight: Priority = DEFAULT_WEIGHT,
         max_running: int | None = None,
         **settings: Any,
     ) -> Registration | JobDefinition[Any, Any]:
@@ -255,7 +255,7 @@ class Stepwell:
                 "a database in memory belongs to this process alone, so no other can run its steps: "
                 "use executor='thread' or a file"
             )
-        heart: Heart = ThreadHeart()
+        heart: Heartbeat = ThreadHeartbeat()
         if executor == "process":
             made: Executor = ProcessExecutor(
                 self.database, self._finisher, app_name or name_of(self), slots, max_memory
@@ -264,7 +264,7 @@ class Stepwell:
             kind = ThreadExecutor if executor == "thread" else LoopExecutor
             made = kind(self.database, self.jobs, self._finisher, slots)
             if self.database.is_shared:
-                heart = ProcessHeart(self.database.url)
+                heart = ProcessHeartbeat(self.database.url)
         queues = ([queues] if isinstance(queues, str) else queues) or usual_queues(self._declared_queues())
         times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
         self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})

@@ -16,13 +16,13 @@ from functools import cache
 from typing import Final
 
 from stepwell import Stepwell
-from stepwell.enqueue.draft import NewStep
-from stepwell.ids import uuid7
+from stepwell.define.drafts import NewStep
+from stepwell.define.outcomes import Permanent, Skip, Stop
 from stepwell.model.errors import ActionRefused
+from stepwell.model.ids import uuid7
 from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
 from stepwell.run.claimed import Claim
 from stepwell.run.finish import Finisher
-from stepwell.run.outcomes import Permanent, Skip, Stop
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
 from tests.conformance.support import raised, returned
 
@@ -109,7 +109,7 @@ def foretell(tree: Tree) -> dict[int, Fate]:
         parent, plan = site.parent, site.plan
         if not exists(site) or plan.cancelled or (parent is not None and not opened(parent)):
             return False
-        return (not plan.handler or in_trouble(site)) and not hopeless(site)
+        return (not plan.handler or in_trouble(site)) and not unsatisfiable(site)
 
     def opened(site: Site) -> bool:
         return ran(site) and site.plan.outcome == "ok"
@@ -117,7 +117,7 @@ def foretell(tree: Tree) -> dict[int, Fate]:
     def in_trouble(site: Site) -> bool:
         return any(not other.plan.handler and fate(other)[0] in FAILED for other in site.siblings)
 
-    def hopeless(site: Site) -> bool:
+    def unsatisfiable(site: Site) -> bool:
         return doomed(site) or behind(site, lambda other: fate(other)[0] not in CONCLUDED)
 
     # Operators cancel before anything runs, and what stands behind that is doomed before anything runs.
@@ -134,7 +134,7 @@ def foretell(tree: Tree) -> dict[int, Fate]:
             return with_its_parent(site, fate(parent)[0])
         if plan.handler and not in_trouble(site):
             return State.NOT_RUNNABLE, "dormant"
-        if hopeless(site):
+        if unsatisfiable(site):
             return State.NOT_RUNNABLE, "blocked"
         if plan.outcome == "ok" and site.children:
             if all(child.plan.handler or fate(child)[0] in CONCLUDED for child in site.children):
@@ -159,7 +159,7 @@ def foretell(tree: Tree) -> dict[int, Fate]:
 
 
 def behind(site: Site, bad: Callable[[Site], bool]) -> bool:
-    """Whether bad ends in front of a step make it hopeless."""
+    """Whether bad ends in front of a step make it unsatisfiable."""
     if any(bad(other) for other in site.in_front):
         return True
     if not site.after or site.rule == "all_ended":
@@ -232,7 +232,7 @@ class Rehearsal:
         self._runs[node.id] += 1
         if outcome == "cancel":
             self._model.cancel(node)
-            self._model.let_go(node, token)
+            self._model.release_lease(node, token)
         else:
             self._model.finish(node, token, outcome, now)
 
@@ -350,7 +350,7 @@ class Voyage:
         had = bool(self._ghosts)
         self._ghosts = [claim for claim in self._ghosts if claim not in ready]
         for claim in ready:
-            assert self._finisher.let_go(claim)
+            assert self._finisher.release_lease(claim)
         return had
 
     def retry(self, tree: Tree, number: int) -> bool:

@@ -28,14 +28,14 @@ from hypothesis.stateful import (
 )
 
 from stepwell import Stepwell
+from stepwell.define.drafts import NewStep
+from stepwell.define.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.phases import STATE_PHASES, Moment, dispatch, pick, settle_marks
-from stepwell.enqueue.draft import NewStep
 from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep
 from stepwell.model.states import TERMINAL, State
 from stepwell.run.claimed import Claim
 from stepwell.run.finish import Finisher
-from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Transaction
 from stepwell.testing import ManualClock
@@ -379,7 +379,7 @@ class Machine(RuleBasedStateMachine):
         loser = self.last_claims[node.id]
         if how == "cancel":
             self.cancel(node.id)
-            self.let_go(loser)
+            self.release_lease(loser)
             self.retry(node.id)
         else:
             self.finish(loser, how, 0.0)
@@ -391,12 +391,14 @@ class Machine(RuleBasedStateMachine):
             self.finish(loser, late_word, 0.0)
         elif node.state is State.RUNNING:
             self.cancel(node.id)
-        self.let_go(loser)
+        self.release_lease(loser)
         return claims
 
     @rule(claim=claims)
-    def let_go(self, claim: Claim) -> None:
-        assert self.finisher.let_go(claim) == self.model.let_go(self.model.nodes[claim.step_id], claim.token)
+    def release_lease(self, claim: Claim) -> None:
+        assert self.finisher.release_lease(claim) == self.model.release_lease(
+            self.model.nodes[claim.step_id], claim.token
+        )
 
     @rule(target=claims, ends=st.lists(outcomes, min_size=1, max_size=3))
     def do_a_round_of_work(self, ends: list[str]) -> Any:
@@ -549,7 +551,7 @@ class Machine(RuleBasedStateMachine):
             held = [node.id for node in self.model.nodes.values() if node.leased]
             for step in held:
                 if self.model.nodes[step].state in TERMINAL:
-                    self.let_go(self.last_claims[step])
+                    self.release_lease(self.last_claims[step])
                 else:
                     self.finish(self.last_claims[step], "ok", 0.0)
             self.engine_and_model_agree()

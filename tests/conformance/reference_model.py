@@ -167,7 +167,7 @@ class Model:
     def eligible(self, now: datetime) -> list[Node]:
         return [n for n in self.nodes.values() if self.ready(n) and (n.due is None or n.due <= now)]
 
-    def hopeless(self, node: Node) -> bool:
+    def unsatisfiable(self, node: Node) -> bool:
         """Behind something that ended badly, so that only an operator can help."""
         if any(other.over and other.state in ENDED_BADLY for other in self.in_front(node)):
             return True
@@ -244,7 +244,7 @@ class Model:
 
     def _cascade_failures(self, to: Callable[[Node, State, str], None]) -> None:
         self._repeat(to, lambda n: n.state in UNFINISHED and _under(n, *FAILED), State.FAILED, "parent_failed")
-        behind, under = self.hopeless, lambda n: _under(n, State.NOT_RUNNABLE)
+        behind, under = self.unsatisfiable, lambda n: _under(n, State.NOT_RUNNABLE)
         changed = True
         while changed:
             changed = self._repeat(to, behind, State.NOT_RUNNABLE, "predecessor_failed", State.PENDING)
@@ -328,7 +328,7 @@ class Model:
             node.state, node.reason = _BAD_ENDS[outcome]
         return node.state
 
-    def let_go(self, node: Node, token: int) -> bool:
+    def release_lease(self, node: Node, token: int) -> bool:
         if node.state not in TERMINAL or not node.leased or node.token != token:
             return False
         node.leased = False

@@ -25,10 +25,10 @@ from stepwell import (
     Stepwell,
     Stop,
     Transition,
-    codec,
 )
+from stepwell.define.backoff import exponential
+from stepwell.model import codec
 from stepwell.model.errors import UnstorableValue
-from stepwell.run.backoff import exponential
 from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.finish import Finisher
@@ -121,7 +121,7 @@ class Engine:
         raise AssertionError(f"the steps never came to rest: {self.states()}")
 
     def _next_due(self) -> Any:
-        rows = self.sql("SELECT min(due_at) AS due_at FROM steps_agenda WHERE stage = 'delayed'")
+        rows = self.sql("SELECT min(due_at) AS due_at FROM steps_agenda WHERE status = 'delayed'")
         return rows[0]["due_at"]
 
     def tick(self) -> int:

@@ -156,7 +156,7 @@ def test_a_cancelled_step_whose_process_has_not_let_go_is_a_reason_to_wait(engin
         engine.app.breaker.pause("alice")
         engine.app.cancel(engine.refs["held"], who="bob")
         assert engine.app.breaker.safe_to_restart().running == 1
-        runner._finisher.let_go(held)
+        runner._finisher.release_lease(held)
         assert engine.app.breaker.safe_to_restart().safe
 
 

@@ -129,7 +129,7 @@ def test_a_running_step_that_is_skipped_holds_its_place_until_its_process_lets_g
         act(engine, "skip", "a")
         engine.tick()
         assert engine.states() == {"a": "Skipped", "b": "Pending"}
-        Finisher(engine.app.database).let_go(claim)
+        Finisher(engine.app.database).release_lease(claim)
         engine.claim(runner, "b")
 
 
@@ -228,7 +228,7 @@ def test_what_has_not_ended_is_failed_or_stopped_by_hand_and_comes_back_by_a_ret
         assert engine["a"].completed_at == engine.clock.now()
         if state == "Running":
             assert engine["a"].lease_worker == runner.worker.id
-            runner._finisher.let_go(Claim(engine.refs["a"].id, engine["a"].lease_token, runner.worker.id))
+            runner._finisher.release_lease(Claim(engine.refs["a"].id, engine["a"].lease_token, runner.worker.id))
         engine.tick()
         engine.app.retry(engine.refs["a"], who="ann")
         assert engine.state("a") == ("Running" if state == "waiting" else "Pending")
@@ -278,7 +278,7 @@ def test_a_handler_sleeps_until_the_process_of_what_was_failed_by_hand_has_let_g
         engine.app.transition_to(engine.refs["a"], State.FAILED, who="ann")
         engine.tick()
         assert engine.state("h") == "NotRunnable"
-        runner._finisher.let_go(claim)
+        runner._finisher.release_lease(claim)
         engine.tick()
         assert engine.state("h") == "Dispatched"
 

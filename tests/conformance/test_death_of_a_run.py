@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwell import Job, NewStep, Stepwell
-from stepwell.enqueue.parcel import wrap
+from stepwell.define.transport import to_wire
 from stepwell.run.ending import Ending
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import below, names, settle
@@ -86,7 +86,7 @@ def test_a_run_that_was_thought_dead_adds_no_children_to_the_run_that_came_after
         (old,) = engine.claim(runner, "step")
         finisher.hand_back(old)
         (new,) = engine.claim(runner, "step")
-        children = [wrap(NewStep(action="behave", parent=old.step_id))]
+        children = [to_wire(NewStep(action="behave", parent=old.step_id))]
         before = engine.snapshot()
         assert finisher.write(old, Ending(verb="finish", response="1", children=children)) is None
         assert not finisher.record(old, "complete", "1", children)

@@ -25,9 +25,9 @@ from stepwell import (
     Stepwell,
     Stop,
 )
+from stepwell.define.outcomes import Fail
 from stepwell.events import StepFailed
 from stepwell.run.finish import Finisher
-from stepwell.run.outcomes import Fail
 from stepwell.store import Transaction
 from stepwell.store.database import Conflict
 from stepwell.testing import ManualClock

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.dispatch.explain import Explanation, Obstacle
+from stepwell.look.explain import Explanation, Obstacle
 from tests.conformance.support import Engine
 from tests.conformance.tick_support import GROUP, insert_sql, run, run_level, tick
 
@@ -122,8 +122,8 @@ def test_a_step_behind_a_failure_says_that_it_waits_in_vain(engine: Engine, line
     with engine.worker() as runner:
         run_level(engine, runner, "bad")
         conditions = {obstacle.condition: obstacle for obstacle in _explain(engine, "behind").obstacles}
-        assert conditions.keys() in ({"index", "hopeless"}, {"dependencies", "hopeless"})
-        assert "the next tick makes it NotRunnable" in conditions["hopeless"].message
+        assert conditions.keys() in ({"index", "unsatisfiable"}, {"dependencies", "unsatisfiable"})
+        assert "the next tick makes it NotRunnable" in conditions["unsatisfiable"].message
         engine.tick()
         assert engine.state("behind") == "NotRunnable"
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 import pytest
 
 from stepwell import Stepwell
-from stepwell.enqueue.draft import NewStep
+from stepwell.define.drafts import NewStep
 from stepwell.model.states import CONCLUDED, State
 from stepwell.testing import ManualClock, behave
 from tests.conformance.explorer import OUTCOMES, Fate, Plan, Rehearsal, Site, Tree, Voyage, foretell, lay_out, show

@@ -12,7 +12,7 @@ from stepwell import Stepwell
 from stepwell.dispatch.dispatcher import MOST_PATIENCE_SECONDS
 from stepwell.dispatch.tick import TickReport
 from stepwell.run.inline import InlineRunner
-from stepwell.store import News
+from stepwell.store import Wake
 from stepwell.testing import ManualClock
 from tests.conformance.support import Engine
 from tests.conformance.tick_support import GROUP, run_level, tick
@@ -131,9 +131,9 @@ def test_a_look_that_found_nothing_is_not_repeated_before_four_times_as_long_as_
         return []
 
     monkeypatch.setattr(dispatcher, "round", look)
-    dispatcher._watch([News.DECISIONS])
+    dispatcher._watch([Wake.DECISIONS])
     assert len(looks) == 1
-    assert dispatcher._watch([News.DECISIONS]) == pytest.approx(0.04)
+    assert dispatcher._watch([Wake.DECISIONS]) == pytest.approx(0.04)
     clock.advance(0.039)
     assert dispatcher._watch([]) == pytest.approx(0.001)
     assert len(looks) == 1
@@ -153,9 +153,9 @@ def test_patience_has_a_limit_and_ends_with_what_is_found(
         return found
 
     monkeypatch.setattr(dispatcher, "round", look)
-    dispatcher._watch([News.DECISIONS])
-    assert dispatcher._watch([News.DECISIONS]) == pytest.approx(MOST_PATIENCE_SECONDS), "not the 2 s of four times"
+    dispatcher._watch([Wake.DECISIONS])
+    assert dispatcher._watch([Wake.DECISIONS]) == pytest.approx(MOST_PATIENCE_SECONDS), "not the 2 s of four times"
     clock.advance(0.5)
-    found.append(TickReport(group="alpha", gates_opened=1))
+    found.append(TickReport(group="alpha", opened=1))
     assert dispatcher._watch([]) == 0.0
     assert dispatcher._patient_until == 0.0

@@ -130,7 +130,7 @@ def test_pending_steps_behind_one_that_ended_badly_become_not_runnable(engine: E
         if state == "Stopped":
             (front,) = engine.claim(runner, "front")
             force(engine, "front", "Stopped")
-            runner._finisher.let_go(front)
+            runner._finisher.release_lease(front)
         else:
             force(engine, "front", state)
         engine.tick()

@@ -48,7 +48,7 @@ def test_a_running_step_that_is_ended_from_outside_keeps_its_lease(engine: Engin
         step = engine["step"]
         assert (step.state, step.lease_worker, step.lease_token) == (state, runner.worker.id, claim.token)
         assert engine.app.breaker.safe_to_restart().running == 1
-        assert runner._finisher.let_go(claim)
+        assert runner._finisher.release_lease(claim)
         step = engine["step"]
         assert (step.state, step.lease_worker) == (state, None)
         assert engine.app.breaker.safe_to_restart().running == 0
@@ -67,7 +67,7 @@ def test_the_late_word_of_a_step_that_was_ended_from_outside_changes_nothing(
         before = engine.snapshot()
         assert WORDS[word](runner._finisher, claim) is None
         assert engine.snapshot() == before
-        assert runner._finisher.let_go(claim)
+        assert runner._finisher.release_lease(claim)
         before = engine.snapshot()
         assert WORDS[word](runner._finisher, claim) is None
         assert engine.snapshot() == before
@@ -95,7 +95,7 @@ def test_nothing_that_waited_for_a_step_starts_before_its_process_has_let_go(
             engine.tick()
         assert engine.state("behind") == "Pending"
         assert engine.app.explain(engine.refs["behind"]).obstacles[0].steps == (held.step_id,)
-        runner._finisher.let_go(held)
+        runner._finisher.release_lease(held)
         engine.tick()
         assert engine.state("behind") == ("Dispatched" if action == "skip" else "NotRunnable")
 
@@ -109,7 +109,7 @@ def test_a_parent_is_not_decided_before_the_process_of_its_child_has_let_go(engi
         engine.tick()
         assert engine.state("root") == "Running"
         assert "held" in engine.app.explain(engine.refs["root"]).summary
-        runner._finisher.let_go(held)
+        runner._finisher.release_lease(held)
         engine.tick()
         assert engine.state("root") == ("Completed" if action == "skip" else "Failed")
 
@@ -123,7 +123,7 @@ def test_a_step_cannot_be_retried_before_its_process_has_let_go(engine: Engine) 
         with pytest.raises(ActionRefused, match="has not let go yet"):
             engine.app.retry(engine.refs["step"], who="tester")
         assert engine.snapshot() == before
-        runner._finisher.let_go(claim)
+        runner._finisher.release_lease(claim)
         assert engine.app.retry(engine.refs["step"], who="tester") == [claim.step_id]
     engine.settle()
     assert engine.state("step") == "Completed"
@@ -139,7 +139,7 @@ def test_a_parent_cannot_be_retried_before_the_process_of_its_child_has_let_go(e
         assert engine.state("held") == "Cancelled"
         with pytest.raises(ActionRefused, match=r"held.*has not let go yet"):
             engine.app.retry(engine.refs["root"], who="tester")
-        runner._finisher.let_go(held)
+        runner._finisher.release_lease(held)
         engine.app.retry(engine.refs["root"], who="tester")
     engine.settle()
     assert engine.states() == {"root": "Completed", "held": "Completed"}
@@ -161,7 +161,7 @@ def test_letting_go_of_a_step_that_still_runs_does_nothing(engine: Engine) -> No
     engine.plant("step", group=GROUP)
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "step")
-        assert not runner._finisher.let_go(claim)
+        assert not runner._finisher.release_lease(claim)
         assert engine["step"].lease_worker == runner.worker.id
 
 
@@ -178,7 +178,7 @@ def test_a_claim_gives_a_new_token_and_the_word_of_an_older_one_changes_nothing(
         before = engine.snapshot()
         for word in WORDS.values():
             assert word(runner._finisher, old) is None
-        assert not runner._finisher.let_go(old)
+        assert not runner._finisher.release_lease(old)
         assert engine.snapshot() == before
         run(runner, new)
     assert engine.state("step") == "Completed"
@@ -191,9 +191,9 @@ def test_an_older_run_cannot_let_go_of_the_lease_of_a_newer_one(engine: Engine, 
         runner._finisher.hand_back(old)
         (new,) = engine.claim(runner, "step")
         _end_from_outside(engine, action, "step")
-        assert not runner._finisher.let_go(old)
+        assert not runner._finisher.release_lease(old)
         assert (engine["step"].lease_worker, engine["step"].lease_token) == (runner.worker.id, new.token)
-        assert runner._finisher.let_go(new)
+        assert runner._finisher.release_lease(new)
 
 
 def test_a_step_is_claimed_by_one_worker_only(engine: Engine) -> None:

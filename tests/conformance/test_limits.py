@@ -91,7 +91,7 @@ def test_a_cancelled_step_takes_room_until_its_process_has_let_go(engine: Engine
     (claim,) = hand.claim(5)
     engine.app.cancel(claim.step_id, who="ann")
     assert hand.claim(5) == []
-    assert Finisher(engine.app.database).let_go(claim)
+    assert Finisher(engine.app.database).release_lease(claim)
     assert len(hand.claim(5)) == 1
 
 
@@ -218,7 +218,7 @@ def test_a_key_is_free_again_however_its_step_ends(engine: Engine, hand: Hand, e
             getattr(engine.app, end)(first, who="ann")
             engine.app.dispatcher().run_until_quiet()
             assert hand.claim(5) == []  # its process has not let go
-            finisher.let_go(claim)
+            finisher.release_lease(claim)
         case "hand back":
             finisher.hand_back(claim)
         case "fail":
@@ -244,7 +244,7 @@ def test_a_step_that_was_cancelled_while_it_waited_for_its_key_leaves_no_trace(e
 def test_more_steps_of_a_key_than_may_run_are_reported(engine: Engine, hand: Hand) -> None:
     first, _ = enqueue(engine, 2, concurrency_key="k")
     engine.app.dispatcher().run_until_quiet()
-    engine.change("UPDATE steps_agenda SET held = false")  # what no statement of the engine does
+    engine.change("UPDATE steps_agenda SET key_blocked = false")  # what no statement of the engine does
     claims = hand.claim(5)
     (violation,) = engine.app.check_invariants()
     assert (violation.promise, violation.step_id) == ("no more steps of a key run than may", first.id)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from stepwell import Stepwell
-from stepwell.clock import SystemClock
+from stepwell.model.clock import SystemClock
 from stepwell.model.errors import DatabaseUnavailable, SchemaError
 from stepwell.model.states import TRANSITIONS
 from stepwell.store import migrate as migrating

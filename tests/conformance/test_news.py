@@ -9,36 +9,36 @@ import pytest
 
 from stepwell import NewStep, Stepwell, StepwellError
 from stepwell.run.claim import Claimer
-from stepwell.store import News, Transaction
+from stepwell.store import Transaction, Wake
 from stepwell.testing import ManualClock, behave
 
 WAIT_SECONDS = 30.0
 
 
 def test_an_enqueue_is_heard(app: Stepwell) -> None:
-    with closing(app.database.listen()) as ear:
+    with closing(app.database.listen()) as listener:
         app.enqueue("behave")
-        assert News.WORK in ear.wait([], WAIT_SECONDS)
+        assert Wake.WORK in listener.wait([], WAIT_SECONDS)
 
 
 def test_a_bulk_is_heard(app: Stepwell) -> None:
-    with closing(app.database.listen()) as ear:
+    with closing(app.database.listen()) as listener:
         app.enqueue_many(NewStep(action="behave") for _ in range(3))
-        assert News.WORK in ear.wait([], WAIT_SECONDS)
+        assert Wake.WORK in listener.wait([], WAIT_SECONDS)
 
 
 def test_a_step_with_a_concurrency_key_is_heard_by_the_dispatcher_too(app: Stepwell) -> None:
-    with closing(app.database.listen()) as ear:
+    with closing(app.database.listen()) as listener:
         app.enqueue("behave", concurrency_key="one at a time")
-        heard = {*ear.wait([], WAIT_SECONDS), *ear.heard()}
-        assert heard >= {News.WORK, News.DECISIONS}
+        poll_wakes = {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
+        assert poll_wakes >= {Wake.WORK, Wake.DECISIONS}
 
 
 @pytest.mark.parametrize("many", [1, 3])
 def test_a_delayed_step_is_heard_by_the_dispatcher_which_has_to_know_when_it_is_due(app: Stepwell, many: int) -> None:
-    with closing(app.database.listen()) as ear:
+    with closing(app.database.listen()) as listener:
         app.enqueue_many(NewStep(action="behave", delay=0.1) for _ in range(many))
-        assert News.DECISIONS in {*ear.wait([], WAIT_SECONDS), *ear.heard()}
+        assert Wake.DECISIONS in {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -46,14 +46,14 @@ def test_news_is_told_again_at_once_only_if_the_first_time_failed(postgres_url: 
     """Between two calls of the same kind lie some milliseconds of silence; but what was rolled back was not told."""
 
     def tell(tx: Transaction) -> None:
-        assert tx.to_be_told(News.WORK) == ["work"]
+        assert tx.wakes_to_send(Wake.WORK) == ["work"]
         if fails:
             raise StepwellError("so it is rolled back")
 
     with Stepwell(postgres_url, clock=ManualClock()) as app:  # a clock that stands still
         with suppress(StepwellError):
             app.database.transact(tell)
-        assert app.database.transact(lambda tx: tx.to_be_told(News.WORK)) == (["work"] if fails else [])
+        assert app.database.transact(lambda tx: tx.wakes_to_send(Wake.WORK)) == (["work"] if fails else [])
 
 
 def test_after_a_silence_news_is_taken_for_work(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ NUMBERS = {
 }  # fmt: skip
 TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
-FLAGS = {"open_too", "ended_early", "shares_block", "followed"}
+FLAGS = {"open_too", "ended_early", "shares_block", "has_dependents"}
 
 
 def _names() -> list[str]:

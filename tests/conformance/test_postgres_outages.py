@@ -12,10 +12,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from stepwell import NewStep, Stepwell, loop
-from stepwell.bell import Stop
+from stepwell import NewStep, Stepwell
 from stepwell.dispatch import dispatcher as dispatching
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.service import loop
+from stepwell.service.wakeup import StopSignal
 from stepwell.store import Transaction, postgres
 from stepwell.testing import ManualClock, behave
 
@@ -152,7 +153,7 @@ def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
 ) -> None:
     monkeypatch.setattr(loop, "OUTAGE_SECONDS", (0.001, 0.01))
     monkeypatch.setattr(dispatching, "IDLE_SECONDS", 0.001)
-    stop = Stop()
+    stop = StopSignal()
     with Stepwell(postgres_url, clock=clock) as worker, in_thread(lambda: app.dispatcher().run(stop)) as errors:
         try:
             behave(worker)

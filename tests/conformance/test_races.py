@@ -221,7 +221,7 @@ def test_a_pause_of_a_workflow_leaves_nothing_of_it_on_the_agenda(
         run_level(engine, runner, "first")
         with transaction(database_url) as other:
             other.execute(
-                "INSERT INTO steps_agenda (step_id, stage, queue, action, rank) VALUES (%s, 'open', 'x', 'x', 1)",
+                "INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (%s, 'open', 'x', 'x', 1)",
                 (engine.refs["second"].id,),
             )
             gates = Aside(database_url, clock, tick)
@@ -232,7 +232,7 @@ def test_a_pause_of_a_workflow_leaves_nothing_of_it_on_the_agenda(
         gates.ends()
         pause.ends()
         engine.tick()
-        assert engine.sql("SELECT step_id FROM steps_agenda WHERE stage IN ('open', 'delayed', 'unchecked')") == []
+        assert engine.sql("SELECT step_id FROM steps_agenda WHERE status IN ('open', 'delayed', 'unchecked')") == []
 
 
 def test_a_gate_is_not_opened_for_a_step_that_has_run_meanwhile(
@@ -242,13 +242,13 @@ def test_a_gate_is_not_opened_for_a_step_that_has_run_meanwhile(
     ref = engine.add("quick")
 
     def open_it(app: Stepwell) -> None:
-        app.database.transact(lambda tx: tx.change("open_gates", ids=tx.array([ref.id]), now=app.database.now()))
+        app.database.transact(lambda tx: tx.change("open_ready", ids=tx.array([ref.id]), now=app.database.now()))
 
     with transaction(database_url) as connection:
         connection.execute("DELETE FROM steps_agenda")  # as if it had waited until now
         connection.commit()
         connection.execute(
-            'INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank) '
+            'INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank) '
             "SELECT id, 'open', \"group\", queue, action, 1 FROM steps"
         )
         connection.execute("UPDATE steps SET state = 'Dispatched'")

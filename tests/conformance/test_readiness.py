@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from stepwell import ActionRefused, InvalidStep, NewStep, Permanent, Reschedule, Retry, Skip, StepRef, Stepwell, Stop
 from stepwell.run.claimed import Claim
 from stepwell.run.inline import InlineRunner
-from stepwell.share.strategies import URGENT_TURNS
+from stepwell.share.strategies import NORMAL_SHARE
 from stepwell.testing import ManualClock, behave
 from tests.conformance.support import raised, returned
 from tests.conformance.tick_support import tick
@@ -105,7 +105,7 @@ class Moving:
                 continue
             self.claims.remove(claim)
             if _end(self.runner, claim, ending) is None:
-                self.runner._finisher.let_go(claim)
+                self.runner._finisher.release_lease(claim)
 
     def _act(self, data: st.DataObject) -> None:
         act = getattr(self.app, data.draw(st.sampled_from(["cancel", "skip", "complete", "retry", "retry"])))
@@ -137,7 +137,7 @@ class Moving:
         """Make room for the next example: everything ends."""
         for claim in self.claims:
             if _end(self.runner, claim, "fail") is None:
-                self.runner._finisher.let_go(claim)
+                self.runner._finisher.release_lease(claim)
         for ref in self.refs:
             if self.app.step(ref).state in ("Pending", "Dispatched", "Running"):
                 self.app.cancel(ref, who="tester")
@@ -215,7 +215,7 @@ def test_with_little_room_the_picks_are_the_first_of_what_is_ready(
         assert not calm_app.explain(expected[0]).obstacles
         report = tick(calm_app, batch_limit=limit)
         assert report.tick is not None
-        expected = sorted(_in_turn(waiting, free, spare=int(report.tick % URGENT_TURNS == 0))[: min(free, limit)])
+        expected = sorted(_in_turn(waiting, free, spare=int(report.tick % NORMAL_SHARE == 0))[: min(free, limit)])
         left = [*waiting["high"], *waiting["default"]]
         assert sorted(i for i in left if calm_app.step(i).state == "Dispatched") == expected
         waiting = {rank: [i for i in ids if i not in expected] for rank, ids in waiting.items()}

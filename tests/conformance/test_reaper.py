@@ -10,7 +10,13 @@ import pytest
 
 from stepwell import Reschedule, Skip, Stepwell
 from stepwell.events import GroupStalled, StepFailed, StepRescued
-from stepwell.operate.reaper import MOURNING_SECONDS, PATIENCE_SECONDS, SPREAD_SECONDS, STALLED_SECONDS, UNTAKEN_SECONDS
+from stepwell.operate.reaper import (
+    DEAD_WORKER_RETENTION_SECONDS,
+    PATIENCE_SECONDS,
+    SPREAD_SECONDS,
+    STALLED_SECONDS,
+    UNTAKEN_SECONDS,
+)
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support import Engine, raised, returned
@@ -142,7 +148,7 @@ def test_a_step_that_was_ended_from_outside_is_let_go_when_its_worker_dies(engin
         _die(engine)
         reaped = engine.app.reaper().round()
     held = engine["held"]
-    assert (reaped.let_go, reaped.rescued, held.rescues, held.lease_worker) == ([held.id], [], 0, None)
+    assert (reaped.release_lease, reaped.rescued, held.rescues, held.lease_worker) == ([held.id], [], 0, None)
     engine.settle()
     assert engine.states() == {
         "held": {"cancel": "Cancelled", "skip": "Skipped"}[action],
@@ -259,7 +265,7 @@ def test_locks_past_their_deadline_are_released_and_others_are_not(engine: Engin
 
 def test_the_rows_of_dead_workers_are_forgotten_some_time_later(engine: Engine) -> None:
     with engine.worker() as dead, engine.worker() as alive:
-        engine.clock.advance(ALIVE_SECONDS + MOURNING_SECONDS - 1)
+        engine.clock.advance(ALIVE_SECONDS + DEAD_WORKER_RETENTION_SECONDS - 1)
         alive.worker.heartbeat()
         assert engine.app.reaper().round().workers_forgotten == 0
         engine.clock.advance(2)

@@ -248,7 +248,7 @@ def test_a_step_whose_process_has_not_let_go_cannot_be_retried(engine: Engine) -
         (claim,) = engine.claim(runner, "a")
         engine.app.cancel(engine.refs["a"], who="ann")
         refuse_retry(engine, "a", rf"has not let go yet \(worker {runner.worker.id}\)")
-        Finisher(engine.app.database).let_go(claim)
+        Finisher(engine.app.database).release_lease(claim)
     assert retry(engine, "a") == {"a"}
     engine.settle()
     assert all_completed(engine)
@@ -266,7 +266,7 @@ def test_nor_can_a_parent_while_a_process_below_it_has_not_let_go(engine: Engine
         engine.tick()
         refuse_retry(engine, "root", r"\(a\) is Cancelled, but its process has not let go yet")
         assert returned(finisher, claim, None) is None
-        finisher.let_go(claim)
+        finisher.release_lease(claim)
     retry(engine, "root")
     engine.settle()
     assert all_completed(engine)
@@ -301,7 +301,7 @@ def test_a_handler_that_was_cancelled_at_work_waits_for_a_failure_again(engine: 
         (claim,) = engine.claim(runner, "h")
         engine.app.cancel(engine.refs["root"], who="ann")
         engine.tick()
-        finisher.let_go(claim)
+        finisher.release_lease(claim)
     mend(engine, "a")
     retry(engine, "root")
     engine.tick()

@@ -21,9 +21,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from stepwell import Stepwell
+from stepwell.define.drafts import NewStep
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.phases import STATE_PHASES, Moment, settle_marks
-from stepwell.enqueue.draft import NewStep
 from stepwell.model.states import UNFINISHED, State
 from stepwell.run.finish import Finisher
 from stepwell.testing import ManualClock
@@ -110,7 +110,7 @@ def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callabl
     ]
     if claims:
         claim = chance.choice(claims)
-        moves += [(1, lambda: machine.finish(claim, outcome, 0.0)), (2, lambda: machine.let_go(claim))]
+        moves += [(1, lambda: machine.finish(claim, outcome, 0.0)), (2, lambda: machine.release_lease(claim))]
     if machine.reopens:
         moves.append((1, machine.crash_and_reopen))
     return moves
@@ -173,19 +173,19 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         (whole,) = runner.claim(1)
         returned(finisher, whole, None)
         app.dispatcher().run_until_quiet()
-        elder, younger = runner.claim(2)
+        block_root, younger = runner.claim(2)
 
         connection.execute("SELECT 1")
         end = {
-            "id": elder.step_id,
-            "token": elder.token,
+            "id": block_root.step_id,
+            "token": block_root.token,
             "response": "null",
             "duration": 0.0,
             "error": None,
             "stack": None,
         }
         late = app.database.within(connection)
-        assert late.value("finish", **end, actor=elder.actor, now=app.clock.now()) == State.COMPLETED
+        assert late.value("finish", **end, actor=block_root.actor, now=app.clock.now()) == State.COMPLETED
         assert returned(finisher, younger, None) is State.COMPLETED
         lock = group_lock.take(app.database, app.step(parent_ref).group or "", "a tick")
         assert lock is not None

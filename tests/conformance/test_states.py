@@ -147,7 +147,7 @@ def test_a_word_counts_once_and_the_second_changes_nothing(engine: Engine, word:
         before = engine.snapshot()
         for late in WORDS.values():
             assert late(finisher, claim) is None
-            assert not finisher.let_go(claim)
+            assert not finisher.release_lease(claim)
         assert engine.snapshot() == before
 
 
@@ -162,7 +162,7 @@ def test_a_word_under_an_old_token_changes_nothing(engine: Engine, word: str) ->
         assert new.token > old.token
         before = engine.snapshot()
         assert WORDS[word](finisher, old) is None
-        assert not finisher.let_go(old)
+        assert not finisher.release_lease(old)
         assert engine.snapshot() == before
         assert WORDS[word](finisher, new) is not None
 
@@ -178,9 +178,9 @@ def test_a_word_about_a_step_that_was_ended_from_outside_changes_nothing(engine:
         before = engine.snapshot()
         assert WORDS[word](finisher, claim) is None
         assert engine.snapshot() == before
-        assert finisher.let_go(claim)
+        assert finisher.release_lease(claim)
         assert engine["a"].lease_worker is None
-        assert not finisher.let_go(claim)
+        assert not finisher.release_lease(claim)
 
 
 def test_a_step_that_has_ended_cannot_be_cancelled_and_the_refusal_names_its_state(engine: Engine) -> None:

@@ -32,7 +32,7 @@ def lose_agenda(engine: Engine, label: str) -> None:
 
 
 def set_stage(engine: Engine, label: str, stage: str) -> None:
-    statement = "UPDATE steps_agenda SET stage = :stage WHERE step_id = :id"
+    statement = "UPDATE steps_agenda SET status = :stage WHERE step_id = :id"
     assert engine.change(statement, stage=stage, id=id_of(engine, label)) == 1
 
 
@@ -192,7 +192,7 @@ def test_a_step_that_is_on_the_agenda_too_early_waits_its_turn(engine: Engine) -
     engine.plant("first:fail > second", group=GROUP)
     engine.tick()  # while there are marks, the ticks decide and the sweep waits
     engine.change(
-        'INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank)'
+        'INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank)'
         " SELECT id, 'open', \"group\", queue, action, 1 FROM steps WHERE id = :id",
         id=id_of(engine, "second"),
     )

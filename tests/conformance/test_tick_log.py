@@ -48,7 +48,7 @@ def test_a_tick_that_only_opened_gates_is_kept(engine: Engine) -> None:
     engine.add("later", delay=10, group=GROUP)
     engine.clock.advance(11)
     report = tick(engine.app)
-    assert (report.changed, report.gates_opened) == (1, 1)
+    assert (report.changed, report.opened) == (1, 1)
     assert [kept["id"] for kept in engine.app.ticks()] == [report.tick]
 
 
@@ -80,7 +80,7 @@ def test_the_tick_log_is_bounded_for_every_group(
             engine.add(f"{group}{number}", group=group, delay=1)
         engine.clock.advance(2)
         for group in ("alpha", "beta"):
-            assert tick(engine.app, group).gates_opened == 1
+            assert tick(engine.app, group).opened == 1
             if quiet_ticks_between:
                 assert not tick(engine.app, group).changed
     for group in ("alpha", "beta"):

@@ -14,7 +14,7 @@ DONE = Ending(verb="finish", response="null")
 
 
 def _open(engine: Engine) -> set[str]:
-    rows = engine.sql("SELECT s.label FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'open'")
+    rows = engine.sql("SELECT s.label FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.status = 'open'")
     return {row["label"] for row in rows}
 
 
@@ -56,10 +56,10 @@ def test_new_steps_that_can_begin_are_open_at_once_and_the_others_leave_no_marks
 def test_what_stands_behind_steps_that_were_there_before_is_looked_at(engine: Engine) -> None:
     engine.plant("failed:fail")
     engine.settle()
-    engine.add("hopeless", depends_on=[engine.refs["failed"]])
-    assert _marked(engine) == {"hopeless"}
+    engine.add("unsatisfiable", depends_on=[engine.refs["failed"]])
+    assert _marked(engine) == {"unsatisfiable"}
     engine.tick()
-    assert engine.state("hopeless") == "NotRunnable"
+    assert engine.state("unsatisfiable") == "NotRunnable"
 
 
 def test_what_depends_on_a_new_step_and_on_a_failed_one_does_not_wait_for_the_new_one(engine: Engine) -> None:
@@ -138,8 +138,8 @@ def test_whoever_was_not_let_in_with_the_end_is_let_in_by_a_tick(engine: Engine)
     dispatcher = engine.app.dispatcher()
     with engine.worker() as runner:
         _finish(runner, *_claimed(engine, runner).values())
-        engine.change("DELETE FROM steps_agenda WHERE stage = 'open'")  # as if nobody had looked
-        assert sum(report.gates_opened for report in dispatcher.round(open_too=False)) == 2
+        engine.change("DELETE FROM steps_agenda WHERE status = 'open'")  # as if nobody had looked
+        assert sum(report.opened for report in dispatcher.round(open_too=False)) == 2
 
 
 def test_more_than_a_few_that_come_next_are_left_to_the_tick(engine: Engine) -> None:
@@ -171,7 +171,7 @@ def test_who_is_unchecked_was_not_let_in_by_the_end_of_another(engine: Engine) -
         engine.app.skip(engine.refs["d"], who="ann")
         engine.app.cancel(engine.refs["b"], who="ann")
         engine.app.retry(engine.refs["b"], who="ann")
-        assert [row["stage"] for row in engine.sql("SELECT stage FROM steps_agenda ORDER BY stage DESC")][:2] == [
+        assert [row["status"] for row in engine.sql("SELECT status FROM steps_agenda ORDER BY status DESC")][:2] == [
             "unchecked"
         ] * 2
         _finish(runner, claims["c"], claims["a"])

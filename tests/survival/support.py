@@ -53,7 +53,7 @@ class WorkerProcess:
             self.process = subprocess.Popen(
                 arguments, stdout=log, stderr=log, cwd=ROOT, env=environment, start_new_session=True
             )
-        self._family: set[int] = set()
+        self._children: set[int] = set()
 
     @property
     def pid(self) -> int:
@@ -65,9 +65,9 @@ class WorkerProcess:
 
     def family(self) -> set[int]:
         """Its descendants: those of now, and those ever seen that are still there."""
-        self._family |= descendants(self.pid)
-        self._family = {pid for pid in self._family if is_there(pid)}
-        return self._family
+        self._children |= descendants(self.pid)
+        self._children = {pid for pid in self._children if is_there(pid)}
+        return self._children
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

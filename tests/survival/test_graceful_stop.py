@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from stepwell.run.crew import SAME_SIGNAL_SECONDS
+from stepwell.service.crew import SAME_SIGNAL_SECONDS
 from tests.survival.support import WAIT_SECONDS, Well, is_there
 
 

@@ -53,7 +53,7 @@ def test_a_worker_that_slept_beyond_its_lease_gives_its_steps_up_and_goes_on(wel
 def _idle_worker(well: Well) -> Worker:
     """One whose rounds the test makes."""
     worker = well.app.worker(slots=1)
-    worker._next_roll_call = math.inf
+    worker._next_reconcile = math.inf
     return worker
 
 
@@ -80,7 +80,7 @@ def test_a_worker_with_endings_to_write_rests_while_there_is_no_database(well: W
     worker._note_ending(claim, Ending(verb="finish", response="1"), time.monotonic() - 1.0)
     worker._wait_out(DatabaseUnavailable("gone"))
     assert worker._pause() > 0.05
-    worker._quiet_until, worker._next_roll_call = 0.0, math.inf
+    worker._quiet_until, worker._next_reconcile = 0.0, math.inf
     worker._round(())
     assert str(well["ended"].state) == "Completed"
     worker.row.sign_off()

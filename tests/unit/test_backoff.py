@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell import Stepwell, StepwellError
-from stepwell.run.backoff import CAP_SECONDS, LONGEST_SECONDS, exponential, retry_after, seconds_before
+from stepwell.define.backoff import CAP_SECONDS, LONGEST_SECONDS, exponential, retry_after, seconds_before
 from stepwell.testing import ManualClock
 
 

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell import InvalidStep, UnstorableValue, codec
+from stepwell import InvalidStep, UnstorableValue
+from stepwell.model import codec
 
 storable_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 storable = st.recursive(

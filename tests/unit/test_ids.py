@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 
-from stepwell import ids
+from stepwell.model import ids
 
 
 def test_a_new_id_is_a_valid_uuid_of_version_7() -> None:
@@ -29,13 +29,13 @@ def test_many_at_once_ascend_and_come_after_what_was_made_before() -> None:
 
 def test_ids_still_ascend_when_the_clock_of_the_machine_goes_back(monkeypatch) -> None:
     first = ids.uuid7()
-    monkeypatch.setattr("stepwell.ids.time.time_ns", lambda: 1_000_000)
+    monkeypatch.setattr("stepwell.model.ids.time.time_ns", lambda: 1_000_000)
     assert ids.uuid7() > first
 
 
 def test_an_id_tells_when_it_was_made(monkeypatch) -> None:
     monkeypatch.setattr(ids, "_last", 0)
-    monkeypatch.setattr("stepwell.ids.time.time_ns", lambda: 1_767_225_600_123 * 1_000_000)
+    monkeypatch.setattr("stepwell.model.ids.time.time_ns", lambda: 1_767_225_600_123 * 1_000_000)
     assert uuid.UUID(ids.uuid7()).int >> 80 == 1_767_225_600_123
 
 

@@ -14,8 +14,8 @@ import pytest
 from stepwell import Stepwell
 from stepwell.run.claim import Claimer
 from stepwell.run.claimed import Claim, Ended
-from stepwell.run.executors import LINE_SECONDS
-from stepwell.run.executors.processes import LONGEST_LINE, UNREAD_MESSAGES, ProcessExecutor
+from stepwell.run.executors import PREFETCH_SECONDS
+from stepwell.run.executors.processes import PREFETCH_LIMIT, UNREAD_MESSAGES, ProcessExecutor
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import database, sqlite
@@ -25,7 +25,7 @@ SHORT = 0.0001
 WAIT_SECONDS = 10.0
 
 
-class Line:
+class Channel:
     """An executor of processes, claimed steps for it, and the diary of what ran."""
 
     def __init__(self, folder: Path, slots: int) -> None:
@@ -81,50 +81,50 @@ class Line:
 
 
 @pytest.fixture
-def line(tmp_path: Path) -> Iterator[Line]:
-    line = Line(tmp_path, slots=1)
+def line(tmp_path: Path) -> Iterator[Channel]:
+    line = Channel(tmp_path, slots=1)
     yield line
     line.close()
 
 
 @pytest.fixture
-def two_lines(tmp_path: Path) -> Iterator[Line]:
-    line = Line(tmp_path, slots=2)
+def two_lines(tmp_path: Path) -> Iterator[Channel]:
+    line = Channel(tmp_path, slots=2)
     yield line
     line.close()
 
 
-def test_short_steps_are_lined_up_and_run_in_order(line: Line) -> None:
+def test_short_steps_are_lined_up_and_run_in_order(line: Channel) -> None:
     waiting = line.claims(*[""] * 50)
     assert len(line.executor.take(waiting, SHORT)) == 50
-    assert (line.executor.free(), line.executor.lined_up(), len(waiting)) == (0, 49, 0)
+    assert (line.executor.free(), line.executor.prefetched(), len(waiting)) == (0, 49, 0)
     assert set(line.until_ended(50).values()) == {"finish"}
     assert line.ran == [str(number) for number in range(50)]
-    assert (line.executor.free(), line.executor.lined_up()) == (1, 0)
+    assert (line.executor.free(), line.executor.prefetched()) == (1, 0)
 
 
-def test_lines_are_equally_long(two_lines: Line) -> None:
+def test_lines_are_equally_long(two_lines: Channel) -> None:
     two_lines.executor.take(two_lines.claims(*["wait"] * 7), SHORT)
-    assert (two_lines.executor.free(), two_lines.executor.lined_up()) == (0, 5)
+    assert (two_lines.executor.free(), two_lines.executor.prefetched()) == (0, 5)
     two_lines.go()
     two_lines.until_ended(7)
 
 
-@pytest.mark.parametrize("pace", [None, 2 * LINE_SECONDS])
-def test_only_short_steps_are_lined_up(line: Line, pace: float | None) -> None:
+@pytest.mark.parametrize("pace", [None, 2 * PREFETCH_SECONDS])
+def test_only_short_steps_are_lined_up(line: Channel, pace: float | None) -> None:
     waiting = line.claims("", "", "")
     assert [claim.step.label for claim in line.executor.take(waiting, pace)] == ["0"]
     assert len(waiting) == 2
 
 
-def test_a_line_is_no_longer_than_its_steps_take_and_never_too_long(line: Line) -> None:
-    waiting = line.claims(*["wait"] * (LONGEST_LINE + 5))
-    assert len(line.executor.take(waiting, LINE_SECONDS / 4)) == 4
-    assert len(line.executor.take(waiting, 0.0)) == LONGEST_LINE - 4
+def test_a_line_is_no_longer_than_its_steps_take_and_never_too_long(line: Channel) -> None:
+    waiting = line.claims(*["wait"] * (PREFETCH_LIMIT + 5))
+    assert len(line.executor.take(waiting, PREFETCH_SECONDS / 4)) == 4
+    assert len(line.executor.take(waiting, 0.0)) == PREFETCH_LIMIT - 4
     line.go()
 
 
-def test_a_step_with_a_time_limit_is_not_lined_up(line: Line) -> None:
+def test_a_step_with_a_time_limit_is_not_lined_up(line: Channel) -> None:
     waiting = line.claims("wait", "", timeout=60.0)
     assert len(line.executor.take(waiting, SHORT)) == 1
     line.go()
@@ -132,7 +132,7 @@ def test_a_step_with_a_time_limit_is_not_lined_up(line: Line) -> None:
     assert len(line.executor.take(waiting, SHORT)) == 1
 
 
-def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line: Line) -> None:
+def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line: Channel) -> None:
     waiting = line.claims("wait")
     waiting += line.claims("", "", padding="x" * 500_000)
     assert len(line.executor.take(waiting, SHORT)) == 1
@@ -144,12 +144,12 @@ def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line
     assert line.ran == ["0", "0", "1"]
 
 
-def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line: Line) -> None:
+def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line: Channel) -> None:
     line.executor.take(line.claims("wait", "", "", ""), SHORT)
     line.until(lambda: line.ran and line.executor._slots[0].is_held_up(time.monotonic()))
     given_back = line.executor.give_back()
     assert [claim.step.label for claim in given_back] == ["1", "2", "3"]
-    assert line.executor.lined_up() == 0
+    assert line.executor.prefetched() == 0
     assert line.executor.take(deque(given_back), SHORT) == [], "the slot is held up"
     line.go()
     line.until_ended(1)
@@ -160,7 +160,7 @@ def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line
     assert line.ran == ["0", "1", "2", "3"]
 
 
-def test_nothing_is_given_back_in_time_unless_everything_is_wanted(line: Line) -> None:
+def test_nothing_is_given_back_in_time_unless_everything_is_wanted(line: Channel) -> None:
     line.executor.take(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor._slots[0]._begun = time.monotonic() + 60  # however slow this machine is
@@ -170,7 +170,7 @@ def test_nothing_is_given_back_in_time_unless_everything_is_wanted(line: Line) -
     line.until_ended(1)
 
 
-def test_no_turn_is_had_twice_while_lines_are_taken_back_again_and_again(two_lines: Line) -> None:
+def test_no_turn_is_had_twice_while_lines_are_taken_back_again_and_again(two_lines: Channel) -> None:
     waiting = two_lines.claims(*[""] * 200)
     ended: list[Ended] = []
     while len(ended) < 200:
@@ -180,7 +180,7 @@ def test_no_turn_is_had_twice_while_lines_are_taken_back_again_and_again(two_lin
     assert Counter(two_lines.ran) == Counter(map(str, range(200)))
 
 
-def test_a_death_counts_for_the_step_that_ran_and_for_none_behind_it(line: Line) -> None:
+def test_a_death_counts_for_the_step_that_ran_and_for_none_behind_it(line: Channel) -> None:
     line.executor.take(line.claims("", "", "kill", "", ""), SHORT)
     assert line.until_ended(3) == {"0": "finish", "1": "finish", "2": "rescue"}
     given_back = line.executor.give_back()
@@ -191,7 +191,7 @@ def test_a_death_counts_for_the_step_that_ran_and_for_none_behind_it(line: Line)
     assert line.ran == ["0", "1", "2", "3", "4"]
 
 
-def test_to_cut_a_run_gives_back_those_behind_it(line: Line) -> None:
+def test_to_cut_a_run_gives_back_those_behind_it(line: Channel) -> None:
     first, *others = taken = line.executor.take(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor.cut(first)
@@ -200,7 +200,7 @@ def test_to_cut_a_run_gives_back_those_behind_it(line: Line) -> None:
     assert len(taken) == 3
 
 
-def test_to_cut_a_step_that_has_not_begun_harms_no_other(line: Line) -> None:
+def test_to_cut_a_step_that_has_not_begun_harms_no_other(line: Channel) -> None:
     first, second, third = line.executor.take(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor.cut(second)
@@ -210,7 +210,7 @@ def test_to_cut_a_step_that_has_not_begun_harms_no_other(line: Line) -> None:
     assert line.ran == ["0"]
 
 
-def test_to_cut_a_run_that_has_just_ended_harms_no_other(line: Line) -> None:
+def test_to_cut_a_run_that_has_just_ended_harms_no_other(line: Channel) -> None:
     first, second = line.executor.take(line.claims("", "wait"), SHORT)
     line_of_slot = line.executor._slots[0].runs
     while line.ran != ["0", "1"]:  # it has said so, and nobody has listened
@@ -221,14 +221,14 @@ def test_to_cut_a_run_that_has_just_ended_harms_no_other(line: Line) -> None:
     assert line.until_ended(1) == {"1": "finish"}
 
 
-def test_the_answer_to_a_question_finds_its_way_through_a_line(line: Line) -> None:
+def test_the_answer_to_a_question_finds_its_way_through_a_line(line: Channel) -> None:
     waiting = line.claims("checkpoint", "", "checkpoint", "")
     line.executor.take(waiting, SHORT)
     assert set(line.until_ended(4).values()) == {"finish"}
     assert line.ran == ["0", "1", "2", "3"]
 
 
-def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Line) -> None:
+def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Channel) -> None:
     first, second = line.executor.take(line.claims("wait", "wait more"), SHORT)
     line.until(lambda: line.ran)
     slot = line.executor._slots[0]
@@ -242,7 +242,7 @@ def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Line) -> No
     line.executor.request_cancel(first)  # it is over: nothing happens
 
 
-def test_a_step_whose_turn_was_not_read_is_not_charged_with_the_death(line: Line) -> None:
+def test_a_step_whose_turn_was_not_read_is_not_charged_with_the_death(line: Channel) -> None:
     (first, second) = line.executor.take(line.claims("wait", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor._slots[0].forget(first)  # as if it had just said that it has ended
@@ -251,7 +251,7 @@ def test_a_step_whose_turn_was_not_read_is_not_charged_with_the_death(line: Line
     assert line.executor.give_back() == [second]
 
 
-def test_what_a_job_writes_into_the_pipe_costs_no_other_step_more_than_time(line: Line) -> None:
+def test_what_a_job_writes_into_the_pipe_costs_no_other_step_more_than_time(line: Channel) -> None:
     line.executor.take(line.claims("nonsense", "", "wait", ""), SHORT)
     while line.ran != ["0", "1", "2"]:  # the worker has not listened yet
         time.sleep(0.001)
@@ -259,7 +259,7 @@ def test_what_a_job_writes_into_the_pipe_costs_no_other_step_more_than_time(line
     assert [claim.step.label for claim in line.executor.give_back()] == ["3"]
 
 
-def test_to_cut_a_run_whose_process_has_just_died_is_no_trouble(line: Line) -> None:
+def test_to_cut_a_run_whose_process_has_just_died_is_no_trouble(line: Channel) -> None:
     (first, second) = line.executor.take(line.claims("kill", ""), SHORT)
     while line.executor._slots[0].is_alive():
         time.sleep(0.001)
@@ -268,7 +268,7 @@ def test_to_cut_a_run_whose_process_has_just_died_is_no_trouble(line: Line) -> N
     assert line.until(lambda: line.executor.free() == 1) == []
 
 
-def test_a_program_with_time_limits_for_its_sockets_is_no_trouble(line: Line) -> None:
+def test_a_program_with_time_limits_for_its_sockets_is_no_trouble(line: Channel) -> None:
     socket.setdefaulttimeout(5.0)
     try:
         line.executor.take(line.claims("wait", ""), SHORT)
@@ -283,7 +283,7 @@ def test_a_program_with_time_limits_for_its_sockets_is_no_trouble(line: Line) ->
         socket.setdefaulttimeout(None)
 
 
-def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Line) -> None:
+def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Channel) -> None:
     waiting = line.claims("wait", *[""] * 50)
     slot = line.executor._slots[0]
     while line.executor.take(deque([waiting[0]]), SHORT):
@@ -291,14 +291,14 @@ def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Line) -> None:
         slot._begun = time.monotonic() + 60  # however slow this machine is
     assert len(slot.runs) == UNREAD_MESSAGES
     line.go()
-    while waiting or line.executor.lined_up() or not line.executor.free():
+    while waiting or line.executor.prefetched() or not line.executor.free():
         line.executor.take(waiting, SHORT)
         line.executor.collect()
     assert len(line.ran) == 51
 
 
 def test_a_step_that_is_in_the_way_of_its_own_checkpoint_is_told_so(
-    line: Line, monkeypatch: pytest.MonkeyPatch
+    line: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
     monkeypatch.setattr(database, "CONFLICT_TRIES", 2)

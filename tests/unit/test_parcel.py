@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import fields
 
 from stepwell import InvalidStep, NewStep
-from stepwell.enqueue.parcel import unwrap, wrap
+from stepwell.define.transport import from_wire, to_wire
 
 UUIDS = [str(UUID(int=number)) for number in range(1, 6)]
 FULL = NewStep(
@@ -40,7 +40,7 @@ FULL = NewStep(
 
 
 def through_a_pipe(draft: NewStep) -> NewStep:
-    return unwrap(msgspec.msgpack.decode(msgspec.msgpack.encode(wrap(draft))))
+    return from_wire(msgspec.msgpack.decode(msgspec.msgpack.encode(to_wire(draft))))
 
 
 def test_every_field_arrives() -> None:
@@ -56,10 +56,10 @@ def test_a_delay_arrives_in_seconds() -> None:
 
 
 def test_what_is_usual_does_not_travel() -> None:
-    assert wrap(NewStep(action="fetch")) == {"action": "fetch", "arguments": {}}
+    assert to_wire(NewStep(action="fetch")) == {"action": "fetch", "arguments": {}}
 
 
 @pytest.mark.parametrize("bad", [NewStep(action=""), NewStep(action="fetch", arguments={"n": object()})])
 def test_what_could_not_be_created_is_refused_before_it_travels(bad: NewStep) -> None:
     with pytest.raises(InvalidStep):
-        wrap(bad)
+        to_wire(bad)

@@ -17,8 +17,9 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, Root
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
-from stepwell import InvalidStep, Job, StepwellError, UnstorableValue, codec
+from stepwell import InvalidStep, Job, StepwellError, UnstorableValue
 from stepwell.define.signature import Signature, is_coroutine
+from stepwell.model import codec
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # type: ignore[import-not-found]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.share.strategies import DivideTotalValueEqually, InvalidPriority, SortByDateCreated, Strategy, safely
+from stepwell.share.strategies import DivideTotalValueEqually, InvalidWeight, SortByDateCreated, Strategy, safely
 
 divide = DivideTotalValueEqually().grants
 
@@ -146,7 +146,7 @@ def test_a_priority_that_no_float_can_hold_still_counts() -> None:
     "priority", [0, -1, float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity"), None, "3", [3]], ids=repr
 )
 def test_a_priority_that_is_no_positive_number_is_refused_with_its_action(priority: Any) -> None:
-    with pytest.raises(InvalidPriority, match=r"the priority of 'mail' is .* above 0"):
+    with pytest.raises(InvalidWeight, match=r"the priority of 'mail' is .* above 0"):
         divide(3, {"mail": 1}, {"mail": priority})
 
 

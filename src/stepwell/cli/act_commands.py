@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepwell.cli.paper import Paper, of_state
+from stepwell.cli.output import Output, of_state
 from stepwell.cli.parameters import accountable
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import to_json
@@ -18,7 +18,7 @@ def _numbers(ids: list[int]) -> str:
 
 
 def _write(step: Step, then: str) -> None:
-    Paper().line(f"step {step.id} ({step.name}) is ", of_state(step.state), then)
+    Output().line(f"step {step.id} ({step.name}) is ", of_state(step.state), then)
 
 
 @click.command()

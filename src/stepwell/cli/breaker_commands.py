@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import click
 
+from stepwell.cli.output import Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.paper import Paper
 from stepwell.cli.parameters import accountable, known_group, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
@@ -33,9 +33,9 @@ def pause(target: Target, workflow: str | None, who: str, why: str | None, as_js
     if as_json:
         click.echo(to_json(state))
         return
-    paper = Paper()
-    paper.line("dispatching: ", *breaker_line(state))
-    paper.line(("What runs goes on. `stepwell resume` dispatches again.", "dim"))
+    output = Output()
+    output.line("dispatching: ", *breaker_line(state))
+    output.line(("What runs goes on. `stepwell resume` dispatches again.", "dim"))
 
 
 @click.command()
@@ -56,14 +56,14 @@ def resume(target: Target, workflow: str | None, who: str, why: str | None, as_j
     if as_json:
         click.echo(to_json(state))
         return
-    Paper().line("dispatching: ", *breaker_line(state))
+    Output().line("dispatching: ", *breaker_line(state))
 
 
 def _write_workflow(workflow: str, *, paused: bool, as_json: bool) -> None:
     if as_json:
         click.echo(to_json({"workflow": workflow, "paused": paused}))
         return
-    Paper().line(f"workflow {workflow} ", ("is paused", "bold red") if paused else ("goes on", "green"))
+    Output().line(f"workflow {workflow} ", ("is paused", "bold red") if paused else ("goes on", "green"))
 
 
 @click.command()
@@ -80,28 +80,28 @@ def drain(ctx: click.Context, wait: bool, timeout: float | None, who: str, why: 
     `stepwell resume`.
     """
     limit = timeout if wait or timeout is not None else 0.0
-    paper = Paper()
+    output = Output()
     with ctx.obj.open() as app:
         try:
-            with _progress(paper, quiet=as_json) as watch:
+            with _progress(output, quiet=as_json) as watch:
                 safety = app.breaker.drain(who, why or "drain", timeout=limit, watch=watch)
         except KeyboardInterrupt:
             click.echo("Stopped waiting. Dispatching stays paused: `stepwell resume` dispatches again.", err=True)
             ctx.exit(1)
-    _write_safety(paper, safety, as_json)
+    _write_safety(output, safety, as_json)
     if not as_json:
         then = "" if safety.safe else "what runs goes on, and `stepwell safe-to-restart` says when it has ended; "
-        paper.line((f"Dispatching stays paused: {then}`stepwell resume` dispatches again.", "dim"))
+        output.line((f"Dispatching stays paused: {then}`stepwell resume` dispatches again.", "dim"))
     ctx.exit(0 if safety.safe else 1)
 
 
 class _Watch:
     """Tells how far a drain has come, whenever that has changed."""
 
-    def __init__(self, paper: Paper, quiet: bool) -> None:
-        self._paper = paper
+    def __init__(self, output: Output, quiet: bool) -> None:
+        self._paper = output
         self._last = "" if not quiet else None
-        self.status = paper.rich.status("draining") if paper.rich is not None and not quiet else None
+        self.status = output.rich.status("draining") if output.rich is not None and not quiet else None
 
     def __call__(self, safety: RestartSafety) -> None:
         text = f"draining: {counted(safety.dispatched, 'step')} dispatched, {safety.running:,} running"
@@ -113,8 +113,8 @@ class _Watch:
 
 
 @contextmanager
-def _progress(paper: Paper, *, quiet: bool) -> Iterator[_Watch]:
-    watch = _Watch(paper, quiet)
+def _progress(output: Output, *, quiet: bool) -> Iterator[_Watch]:
+    watch = _Watch(output, quiet)
     if watch.status is None:
         yield watch
         return
@@ -122,11 +122,11 @@ def _progress(paper: Paper, *, quiet: bool) -> Iterator[_Watch]:
         yield watch
 
 
-def _write_safety(paper: Paper, safety: RestartSafety, as_json: bool) -> None:
+def _write_safety(output: Output, safety: RestartSafety, as_json: bool) -> None:
     if as_json:
         click.echo(to_json({"safe": safety.safe, **_parts(safety), "reason": str(safety)}))
         return
-    paper.line((str(safety), "green" if safety.safe else "yellow"))
+    output.line((str(safety), "green" if safety.safe else "yellow"))
 
 
 def _parts(safety: RestartSafety) -> dict[str, int | bool]:
@@ -146,5 +146,5 @@ def safe_to_restart(ctx: click.Context, group: str | None, as_json: bool) -> Non
     """
     with ctx.obj.open() as app:
         safety = app.breaker.safe_to_restart(None if group is None else known_group(app, group))
-    _write_safety(Paper(), safety, as_json)
+    _write_safety(Output(), safety, as_json)
     ctx.exit(0 if safety.safe else 1)

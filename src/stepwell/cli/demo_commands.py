@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from stepwell.cli.paper import Paper
+from stepwell.cli.output import Output
 from stepwell.cli.target import database_option
 
 
@@ -30,7 +30,7 @@ def demo(ctx: click.Context, pace: float) -> None:
         url = ctx.obj.url
     else:
         url = f"sqlite:///{Path(tempfile.mkdtemp(prefix='stepwell-')) / 'demo.db'}"
-    as_told = play(url, Paper(), pace=pace, program=_program())
+    as_told = play(url, Output(), pace=pace, program=_program())
     if not as_told:
         click.echo("stepwell: the demo did not end as its story says; please report this.", err=True)
     ctx.exit(0 if as_told else 1)

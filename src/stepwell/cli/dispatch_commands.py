@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from stepwell.bell import Stop
 from stepwell.cli.logs import log_to_file, log_to_stderr
+from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.overview_commands import phases_text
-from stepwell.cli.paper import Cell, Column, Paper
 from stepwell.cli.parameters import known_group
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, clean, shorten, to_json
+from stepwell.service.wakeup import StopSignal
 
 if TYPE_CHECKING:
     from stepwell.dispatch.dispatcher import Dispatcher
@@ -44,7 +44,7 @@ def dispatch(ctx: click.Context, once: bool, group: str | None, as_json: bool) -
     if as_json:
         click.echo(to_json([_as_dict(report) for report in reports]))
     else:
-        _write_reports(Paper(), reports)
+        _write_reports(Output(), reports)
     broken = [report for report in reports if report.error is not None]
     for report in broken:
         error = f"{type(report.error).__name__}: {report.error}"
@@ -59,7 +59,7 @@ def _as_dict(report: TickReport) -> dict[str, Any]:
         "breaker_on": report.breaker_on,
         "phases": report.phases,
         "ended_early": report.ended_early,
-        "gates_opened": report.gates_opened,
+        "opened": report.opened,
         "changed": report.changed,
         "dispatched": report.dispatched,
         "milliseconds": round(report.milliseconds, 3),
@@ -67,9 +67,9 @@ def _as_dict(report: TickReport) -> dict[str, Any]:
     }
 
 
-def _write_reports(paper: Paper, reports: list[TickReport]) -> None:
+def _write_reports(output: Output, reports: list[TickReport]) -> None:
     if not reports:
-        paper.line("Nothing to do: no group has work, or another dispatcher is at it.")
+        output.line("Nothing to do: no group has work, or another dispatcher is at it.")
         return
     columns = [
         Column("TICK", right=True),
@@ -88,9 +88,9 @@ def _write_reports(paper: Paper, reports: list[TickReport]) -> None:
         ]
         for report in reports
     ]
-    paper.table(columns, rows)
+    output.table(columns, rows)
     if not all(report.breaker_on for report in reports):
-        paper.line(("Dispatching is paused (`stepwell resume`): only cascades go on.", "yellow"))
+        output.line(("Dispatching is paused (`stepwell resume`): only cascades go on.", "yellow"))
 
 
 def _what(report: TickReport) -> Cell:
@@ -146,7 +146,7 @@ class _Signals:
 
 
 def _run_until_signal(runs: Dispatcher, signals: _Signals) -> None:
-    stop = Stop()
+    stop = StopSignal()
 
     def work() -> None:
         try:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepwell.cli.output import Cell, Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.paper import Cell, Paper
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
 
@@ -31,9 +31,9 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
     Exit code 1 when something was found. A broken promise or a mended mark is a bug of Stepwell: please report it.
     """
     whole = not (invariants or sweep)
-    paper = Paper()
+    output = Output()
     found: dict[str, Any] = {}
-    with ctx.obj.open() as app, paper.busy("examining"):
+    with ctx.obj.open() as app, output.busy("examining"):
         if whole:
             found |= _surroundings(app, ctx.obj)
         if whole or invariants:
@@ -44,7 +44,7 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
     if as_json:
         click.echo(to_json({"healthy": healthy, **found}))
     else:
-        _write(paper, found)
+        _write(output, found)
     ctx.exit(0 if healthy else 1)
 
 
@@ -67,11 +67,11 @@ def _surroundings(app: Stepwell, target: Target) -> dict[str, Any]:
     }
 
 
-def _write(paper: Paper, found: dict[str, Any]) -> None:
+def _write(output: Output, found: dict[str, Any]) -> None:
     if "database" in found:
         from stepwell.operate.breaker import BreakerState
 
-        paper.fields(
+        output.fields(
             [
                 ("stepwell", f"{found['stepwell']} on Python {found['python']}"),
                 ("database", f"{found['database']}, {found['url']}"),
@@ -82,10 +82,10 @@ def _write(paper: Paper, found: dict[str, Any]) -> None:
             ]
         )
     if "violations" in found:
-        _write_findings(paper, "promises", [str(violation) for violation in found["violations"]], "all kept")
+        _write_findings(output, "promises", [str(violation) for violation in found["violations"]], "all kept")
     if "mended" in found:
         told = [f"step {finding.step_id}: {finding.finding}" for finding in found["mended"]]
-        _write_findings(paper, "sweep", told, "nothing had to be mended")
+        _write_findings(output, "sweep", told, "nothing had to be mended")
 
 
 def _unserved(lanes: list[dict[str, Any]]) -> Cell:
@@ -97,12 +97,12 @@ def _unserved(lanes: list[dict[str, Any]]) -> Cell:
     return (f"{counted(total, 'eligible step')} that no live worker serves: {where}{more}", "bold red")
 
 
-def _write_findings(paper: Paper, what: str, findings: list[str], well: str) -> None:
+def _write_findings(output: Output, what: str, findings: list[str], well: str) -> None:
     if not findings:
-        paper.fields([(what.ljust(13), (well, "green"))])
+        output.fields([(what.ljust(13), (well, "green"))])
         return
-    paper.fields([(what.ljust(13), (counted(len(findings), "finding"), "bold red"))])
+    output.fields([(what.ljust(13), (counted(len(findings), "finding"), "bold red"))])
     for finding in findings[:50]:
-        paper.line(f"  {finding}")
+        output.line(f"  {finding}")
     if len(findings) > 50:
-        paper.line(f"  … and {len(findings) - 50:,} more (--json gives all)")
+        output.line(f"  … and {len(findings) - 50:,} more (--json gives all)")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from stepwell.cli.paper import Paper, of_state
+from stepwell.cli.output import Output, of_state
 from stepwell.cli.parameters import relatable, step_key
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import exact, to_json
@@ -87,6 +87,8 @@ def enqueue(
     if as_json:
         click.echo(to_json(step))
         return
-    paper = Paper()
-    paper.line(f"step {step.id} ({step.name}) is ", of_state(step.state), f" in group {step.group}, queue {step.queue}")
-    paper.fields([("uuid", step.uuid), ("not before", exact(step.dispatch_after))])
+    output = Output()
+    output.line(
+        f"step {step.id} ({step.name}) is ", of_state(step.state), f" in group {step.group}, queue {step.queue}"
+    )
+    output.fields([("uuid", step.uuid), ("not before", exact(step.dispatch_after))])

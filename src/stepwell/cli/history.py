@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, date
 
-from stepwell.cli.paper import Cell, Column, Paper, of_state
+from stepwell.cli.output import Cell, Column, Output, of_state
 from stepwell.cli.text import exact, shorten
 from stepwell.model.step import Transition
 
 
-def write_history(paper: Paper, history: list[Transition]) -> None:
+def write_history(output: Output, history: list[Transition]) -> None:
     """Every change of state, one a line.
 
     A terminal is narrow: there the date stands once, and the state that was left is the one of the line above.
     """
-    if paper.rich is None:
-        _write_wide(paper, history)
+    if output.rich is None:
+        _write_wide(output, history)
         return
     columns = [Column("TIME (UTC)"), Column("TO"), Column("TRY", right=True), Column("WHY", folds=True)]
     rows: list[list[Cell]] = []
@@ -26,17 +26,17 @@ def write_history(paper: Paper, history: list[Transition]) -> None:
             day = today
         attempt, why, actor = _rest(change)
         rows.append([exact(change.at)[11:26], of_state(change.to_state), attempt, why, (shorten(actor, 26), "dim")])
-    paper.table([*columns, Column("BY")], rows)
+    output.table([*columns, Column("BY")], rows)
 
 
-def _write_wide(paper: Paper, history: list[Transition]) -> None:
+def _write_wide(output: Output, history: list[Transition]) -> None:
     names = ("WHEN (UTC)", "FROM", "TO", "TRY", "WHY", "BY")
     columns = [Column(name, right=name == "TRY", folds=name in ("WHY", "BY")) for name in names]
     rows = [
         [exact(change.at)[:26], str(change.from_state or "(created)"), str(change.to_state), *_rest(change)]
         for change in history
     ]
-    paper.table(columns, rows)
+    output.table(columns, rows)
 
 
 def _rest(change: Transition) -> tuple[str, str, str]:

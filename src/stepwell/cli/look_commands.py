@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from stepwell.cli.history import write_history
-from stepwell.cli.paper import Cell, Column, Paper, of_state
+from stepwell.cli.output import Cell, Column, Output, of_state
 from stepwell.cli.parameters import BIGGEST_ID, STATE, relatable, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
@@ -56,9 +56,9 @@ def steps(
     if as_json:
         click.echo(to_json(found))
         return
-    paper = Paper()
+    output = Output()
     if not found:
-        paper.line("No steps match." if before is None else "No older steps match.")
+        output.line("No steps match." if before is None else "No older steps match.")
         return
     columns = [
         Column("ID", right=True),
@@ -69,9 +69,9 @@ def steps(
         Column("CHANGED", right=True),
         Column("WHY", folds=True),
     ]
-    paper.table(columns, (_row(step, now) for step in found))
+    output.table(columns, (_row(step, now) for step in found))
     if len(found) == limit:
-        paper.line((f"There may be more: --before {found[-1].id}", "dim"))
+        output.line((f"There may be more: --before {found[-1].id}", "dim"))
 
 
 def _row(step: Step, now: datetime) -> list[Cell]:
@@ -104,24 +104,24 @@ def show(target: Target, step: str, as_json: bool) -> None:
         ids = [row["id"] for row in upstream]
         click.echo(to_json({"step": found, "depends_on": ids, "history": history, "logs": logs}))
         return
-    paper = Paper()
-    paper.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
+    output = Output()
+    output.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
     depends_on = ", ".join(f"{row['id']} {row['label'] or row['action']} ({row['state']})" for row in upstream)
-    paper.fields(_fields(found, depends_on, now))
-    paper.block("Arguments", _pretty(found.arguments))
+    output.fields(_fields(found, depends_on, now))
+    output.block("Arguments", _pretty(found.arguments))
     if found.response is not None or found.own_code_done_at is not None:
-        paper.block("Response", _pretty(found.response))
+        output.block("Response", _pretty(found.response))
     if found.error_message:
-        paper.block("Error (the first)", found.error_message)
+        output.block("Error (the first)", found.error_message)
     if found.error_stack_trace:
-        paper.block("Stack trace", found.error_stack_trace)
+        output.block("Stack trace", found.error_stack_trace)
     if found.checkpoint is not None:
-        paper.block("Checkpoint", _pretty(found.checkpoint))
-    paper.heading("History")
-    write_history(paper, history)
+        output.block("Checkpoint", _pretty(found.checkpoint))
+    output.heading("History")
+    write_history(output, history)
     if logs:
-        paper.heading("Log")
-        paper.table(
+        output.heading("Log")
+        output.table(
             [Column("AT"), Column("ATTEMPT", right=True), Column("LEVEL"), Column("MESSAGE", folds=True)],
             ([exact(row["at"]), str(row["attempt"]), row["level"], clean(row["message"])] for row in logs),
         )
@@ -190,9 +190,9 @@ def tree(target: Target, step: str, everything: bool, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(list(_listed(top))))
         return
-    paper = Paper()
+    output = Output()
     for line in tree_lines(top, None if everything else CHILDREN_SHOWN):
-        paper.line(*line, cut=True)
+        output.line(*line, cut=True)
 
 
 def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
@@ -217,14 +217,14 @@ def explain(target: Target, step: str, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(found.as_dict()))
         return
-    paper = Paper()
-    paper.line((f"step {found.step_id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
+    output = Output()
+    output.line((f"step {found.step_id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
     if len(found.obstacles) < 2:
-        paper.line(found.summary)
+        output.line(found.summary)
     else:
-        paper.line(f"it waits for {len(found.obstacles)} conditions:")
+        output.line(f"it waits for {len(found.obstacles)} conditions:")
         columns = [Column("CONDITION"), Column("NOT MET BECAUSE", folds=True), Column("CHANGES", right=True)]
-        paper.table(columns, ([o.condition, o.message, age(o.changes_at, now)] for o in found.obstacles))
+        output.table(columns, ([o.condition, o.message, age(o.changes_at, now)] for o in found.obstacles))
     behind = list(dict.fromkeys(number for obstacle in found.obstacles for number in obstacle.steps))
     if behind:
-        paper.line(("Look further: " + ", ".join(f"stepwell explain {number}" for number in behind[:3]), "dim"))
+        output.line(("Look further: " + ", ".join(f"stepwell explain {number}" for number in behind[:3]), "dim"))

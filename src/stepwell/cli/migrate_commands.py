@@ -14,7 +14,7 @@ from stepwell.cli.text import to_json
 @click.pass_obj
 def migrate(target: Target, as_json: bool) -> None:
     """Create the schema in an empty database, or bring it up to date. Running it again changes nothing."""
-    from stepwell.clock import SystemClock
+    from stepwell.model.clock import SystemClock
     from stepwell.store import migrate as migrations
     from stepwell.store import open_database
 

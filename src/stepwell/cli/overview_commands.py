@@ -6,16 +6,16 @@ from typing import Any
 
 import click
 
-from stepwell.cli.paper import Cell, Column, Paper, Span, of_state
+from stepwell.cli.output import Cell, Column, Output, Span, of_state
 from stepwell.cli.parameters import known_group
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, to_json
+from stepwell.model.actors import OPERATOR
 from stepwell.model.states import UNFINISHED
 from stepwell.operate.breaker import BreakerState
-from stepwell.operate.who import OPERATOR
 
 _UNFINISHED = sorted(UNFINISHED, key=["Pending", "Dispatched", "Running"].index)
-_STAGES = {
+_STATUSES = {
     "new": "written by plain SQL, not placed yet",
     "unchecked": "to be looked at by the next tick",
     "delayed": "waiting for their time",
@@ -49,21 +49,23 @@ def stats(target: Target, as_json: bool) -> None:
     if as_json:
         click.echo(to_json({**found, "breaker": breaker}))
         return
-    paper = Paper()
-    paper.fields([("dispatching", breaker_line(breaker))])
-    paper.table(
+    output = Output()
+    output.fields([("dispatching", breaker_line(breaker))])
+    output.table(
         [Column("STATE"), Column("STEPS", right=True)],
         ([of_state(state), f"{number:,}"] for state, number in found["states"].items()),
     )
     if found["agenda"]:
-        paper.heading("On the agenda (what waits behind other steps is not)")
-        rows = [[stage, f"{number:,}", _STAGES.get(stage, "")] for stage, number in sorted(found["agenda"].items())]
-        paper.table([Column("STAGE"), Column("STEPS", right=True), Column("MEANING", folds=True)], rows)
-    paper.heading("Live workers")
+        output.heading("On the agenda (what waits behind other steps is not)")
+        rows = [
+            [status, f"{number:,}", _STATUSES.get(status, "")] for status, number in sorted(found["agenda"].items())
+        ]
+        output.table([Column("STATUS"), Column("STEPS", right=True), Column("MEANING", folds=True)], rows)
+    output.heading("Live workers")
     if not found["workers"]:
-        paper.line(("none: steps wait, Pending and unspent, until one starts", "yellow"))
+        output.line(("none: steps wait, Pending and unspent, until one starts", "yellow"))
         return
-    paper.table(
+    output.table(
         [Column("HOST"), Column("PID", right=True), Column("SLOTS", right=True), Column("UP"), Column("HEARTBEAT")],
         (
             [
@@ -102,7 +104,7 @@ def groups(target: Target, as_json: bool) -> None:
         Column("DISPATCH", right=True),
         Column("LOCKED BY", folds=True),
     ]
-    Paper().table(
+    Output().table(
         columns,
         (
             [
@@ -135,9 +137,9 @@ def ticks(target: Target, group: str | None, limit: int, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(found))
         return
-    paper = Paper()
+    output = Output()
     if not found:
-        paper.line(
+        output.line(
             "No ticks are on record. A tick is kept when it changed rows or raised; `stepwell dispatcher` makes them."
         )
         return
@@ -149,7 +151,7 @@ def ticks(target: Target, group: str | None, limit: int, as_json: bool) -> None:
         Column("DISPATCHED", right=True),
         Column("WHAT IT CHANGED", folds=True),
     ]
-    paper.table(columns, (_tick_row(row, age(row["started_at"], now)) for row in found))
+    output.table(columns, (_tick_row(row, age(row["started_at"], now)) for row in found))
 
 
 def _tick_row(row: dict[str, Any], started: str) -> list[Cell]:

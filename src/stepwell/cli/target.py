@@ -71,7 +71,7 @@ class Target:
         return self.url.startswith("sqlite:")
 
     def _has_tables(self) -> bool:
-        from stepwell.clock import SystemClock
+        from stepwell.model.clock import SystemClock
         from stepwell.store import open_database
 
         database = open_database(self.url, SystemClock())

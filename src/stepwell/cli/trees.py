@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from stepwell.cli.paper import SIGNS, STYLES, Span, of_state
+from stepwell.cli.output import SIGNS, STYLES, Span, of_state
 from stepwell.cli.text import shorten
 from stepwell.model.states import State
 from stepwell.model.step import Step

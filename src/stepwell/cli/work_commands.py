@@ -128,7 +128,7 @@ def up(target: Target, /, **options: Any) -> None:
 @click.pass_obj
 def reaper(target: Target, once: bool, verbose: bool) -> None:
     """Bring back the steps of dead workers, and say when a group makes no progress. Any number may run at once."""
-    from stepwell.run.crew import Crew
+    from stepwell.service.crew import Crew
 
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     with target.open() as app:
@@ -136,7 +136,7 @@ def reaper(target: Target, once: bool, verbose: bool) -> None:
             reaped = app.reaper().round()
             click.echo(
                 f"{counted(len(reaped.rescued), 'step')} rescued, {len(reaped.poisoned)} given up as poison, "
-                f"{len(reaped.recovered)} recovered, {len(reaped.let_go)} let go."
+                f"{len(reaped.recovered)} recovered, {len(reaped.release_lease)} let go."
             )
             return
         click.echo(f"Watching over {target}. Ctrl-C or SIGTERM stops it.")
@@ -146,7 +146,7 @@ def reaper(target: Target, once: bool, verbose: bool) -> None:
 
 
 def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
-    from stepwell.run.crew import Crew
+    from stepwell.service.crew import Crew
     from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
     log_to_stderr(logging.INFO if options["verbose"] else logging.WARNING)
@@ -173,7 +173,7 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
 
 
 def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
-    from stepwell.run.locate import load_app
+    from stepwell.service.locate import load_app
 
     if not name:
         raise Misuse("which app? Say --app module:variable (or set STEPWELL_APP), for example --app shop.jobs:app")

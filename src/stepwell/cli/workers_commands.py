@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from stepwell.cli.errors import Misuse
-from stepwell.cli.paper import Cell, Column, Paper
+from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import age, clean, shorten, to_json
 
@@ -26,9 +26,9 @@ def workers(target: Target, as_json: bool) -> None:
     if as_json:
         click.echo(to_json(found))
         return
-    paper = Paper()
+    output = Output()
     if not found:
-        paper.line(("No worker is on record: `stepwell up --app module:app` starts one.", "yellow"))
+        output.line(("No worker is on record: `stepwell up --app module:app` starts one.", "yellow"))
         return
     columns = [
         Column("HOST"), Column("PID", right=True), Column("RUNS", right=True), Column("HEARD OF", right=True),
@@ -46,7 +46,7 @@ def workers(target: Target, as_json: bool) -> None:
         ]
         for row in found
     ]
-    paper.table(columns, rows)
+    output.table(columns, rows)
 
 
 def _few(names: list[str]) -> str:
@@ -79,11 +79,11 @@ def limits(target: Target, total: str | None, queues: tuple[str, ...], actions: 
     if as_json:
         click.echo(to_json([{"kind": kind, "name": name, "maximum": most} for (kind, name), most in found.items()]))
         return
-    paper = Paper()
+    output = Output()
     if not found:
-        paper.line("There are no limits but the slots of the workers.")
+        output.line("There are no limits but the slots of the workers.")
         return
-    paper.table(
+    output.table(
         [Column("LIMIT"), Column("OF"), Column("AT ONCE", right=True)],
         ([kind, clean(name) or "all steps", f"{most:,}"] for (kind, name), most in found.items()),
     )

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
-    from stepwell.enqueue.draft import NewStep
+    from stepwell.define.drafts import NewStep
+    from stepwell.define.outcomes import When
     from stepwell.model.step import StepRef
-    from stepwell.run.outcomes import When
     from stepwell.run.running import RunningStep
 
 GUARDS: Final = ("start_or_stop", "start_or_fail", "start_or_skip", "start_or_retry")

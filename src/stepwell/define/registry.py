@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, Type
 
 from msgspec import structs
 
-from stepwell import codec
+from stepwell.define.backoff import Backoff, problem_of_backoff
+from stepwell.define.drafts import SETTINGS, NewStep, encode_arguments, problems, said
 from stepwell.define.job import Job, hooks_of
 from stepwell.define.signature import Signature, is_coroutine
-from stepwell.enqueue.draft import SETTINGS, NewStep, encode_arguments, problems, said
+from stepwell.model import codec
 from stepwell.model.errors import StepwellError, UnknownAction
-from stepwell.run.backoff import Backoff, problem_of_backoff
-from stepwell.share.strategies import DEFAULT_PRIORITY, Priority
+from stepwell.share.strategies import DEFAULT_WEIGHT, Priority
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
-    from stepwell.run.handle import Handle
+    from stepwell.enqueue.handle import Handle
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +41,7 @@ class Policy:
     retry_on: RetryRule = (Exception,)
     backoff: Backoff | None = None
     max_not_completed: int = MAX_NOT_COMPLETED
-    weight: Priority = DEFAULT_PRIORITY  # its share of the slots, for strategies that divide them
+    weight: Priority = DEFAULT_WEIGHT  # its share of the slots, for strategies that divide them
     max_running: int | None = None  # over all workers
 
     def problems(self) -> Iterator[str]:
@@ -136,7 +136,7 @@ class JobDefinition(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Create a step that will run the code with these arguments."""
-        from stepwell.run.handle import Handle
+        from stepwell.enqueue.handle import Handle
 
         (ref,) = self.app.enqueue_many([self.draft(*args, **kwargs)])
         return Handle(ref, self.app, self.signature)

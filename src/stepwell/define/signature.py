@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepwell import codec
+from stepwell.model import codec
 from stepwell.model.errors import InvalidStep, StepwellError
 
 _LOGGER: Final = logging.getLogger("stepwell.jobs")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from stepwell import Stepwell
-from stepwell.cli.paper import Paper
+from stepwell.cli.output import Output
 from stepwell.demo.screen import screen_for
 from stepwell.demo.story import Story
 from stepwell.demo.summary import write_summary
@@ -20,17 +20,17 @@ LOOK_SECONDS: Final = 0.03
 LONGEST_SECONDS: Final = 60.0
 
 
-def play(url: str, paper: Paper, *, pace: float = 1.0, program: str = "stepwell") -> bool:
+def play(url: str, output: Output, *, pace: float = 1.0, program: str = "stepwell") -> bool:
     """Tell the whole story on a database; returns whether everything ended as it should."""
     with Stepwell(url) as app:
         if not app.breaker.state().dispatching:
-            paper.line("Dispatching is paused on this database, so nothing would move: `stepwell resume` first.")
+            output.line("Dispatching is paused on this database, so nothing would move: `stepwell resume` first.")
             return False
         story = Story(app, pace)
         started = app.clock.monotonic()
         with _workers(app) as (progress, errors):
             story.begin()
-            with screen_for(paper, story, WORKERS) as screen:
+            with screen_for(output, story, WORKERS) as screen:
                 dispatcher = app.dispatcher()
                 while not (errors or story.over()) and app.clock.monotonic() < started + LONGEST_SECONDS:
                     reports = dispatcher.round()
@@ -43,7 +43,7 @@ def play(url: str, paper: Paper, *, pace: float = 1.0, program: str = "stepwell"
                         progress.wait(LOOK_SECONDS)
                         progress.clear()
                 screen.follow()
-        return write_summary(paper, story, url, app.clock.monotonic() - started, program)
+        return write_summary(output, story, url, app.clock.monotonic() - started, program)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stepwell import State, Step, Transition
-from stepwell.cli.paper import SIGNS, STYLES, Paper, Span
+from stepwell.cli.output import SIGNS, STYLES, Output, Span
 from stepwell.cli.text import shorten, without_password
 from stepwell.demo.story import Story
 
@@ -40,15 +40,15 @@ class Screen(Protocol):
 
 
 @contextmanager
-def screen_for(paper: Paper, story: Story, workers: int) -> Iterator[Screen]:
+def screen_for(output: Output, story: Story, workers: int) -> Iterator[Screen]:
     """The screen that fits where the output goes."""
-    if paper.rich is None:
-        paper.line(f"Stepwell demo: {workers} workers, one dispatcher, {without_password(story.app.database.url)}")
-        yield _Lines(paper, story)
+    if output.rich is None:
+        output.line(f"Stepwell demo: {workers} workers, one dispatcher, {without_password(story.app.database.url)}")
+        yield _Lines(output, story)
         return
     from rich.live import Live
 
-    with Live(console=paper.rich, auto_refresh=False, transient=True) as live:
+    with Live(console=output.rich, auto_refresh=False, transient=True) as live:
         yield _LiveView(live, story, workers)
 
 
@@ -103,8 +103,8 @@ def _told(seconds: float, step: Step, change: Transition, width: int) -> list[Sp
 
 
 class _Lines:
-    def __init__(self, paper: Paper, story: Story) -> None:
-        self._paper = paper
+    def __init__(self, output: Output, story: Story) -> None:
+        self._paper = output
         self._events = _Events(story)
 
     def follow(self) -> None:

@@ -9,15 +9,15 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
-from stepwell.bell import Stop
+from stepwell.dispatch.sweep import sweep
 from stepwell.dispatch.tick import BATCH_LIMIT, Tick, TickReport
 from stepwell.enqueue.adopt import BATCH, adopt_new_steps
 from stepwell.enqueue.create import Creator
-from stepwell.loop import run_loop
 from stepwell.model.errors import StepwellError
-from stepwell.operate.sweep import sweep
-from stepwell.share.limits import let_keys_pass
-from stepwell.store import Database, News, Row, Transaction
+from stepwell.service.loop import run_loop
+from stepwell.service.wakeup import StopSignal
+from stepwell.share.limits import unblock_keys
+from stepwell.store import Database, Row, Transaction, Wake
 
 # An idle dispatcher looks again after this long: the floor under every wake-up.
 IDLE_SECONDS: Final = 1.0
@@ -68,19 +68,19 @@ class Dispatcher:
                 return reports
         raise StepwellError(f"the dispatcher made progress for {max_rounds} rounds without coming to rest")
 
-    def run(self, stop: Stop) -> None:
+    def run(self, stop: StopSignal) -> None:
         """Tick until told to stop. No trouble with the database ends this loop."""
         self._next_look = 0.0
         self._next_sweep = self._database.clock.monotonic() + SWEEP_SECONDS
         run_loop("dispatcher", self._database, stop, self._watch)
 
-    def _watch(self, news: Collection[News]) -> float:
+    def _watch(self, news: Collection[Wake]) -> float:
         """What was decided is looked at when it is told; for steps that are merely open, workers look themselves."""
         elapsed = self._database.clock.monotonic()
         whole = elapsed >= self._next_look
         if whole:
             self._next_look = elapsed + IDLE_SECONDS
-        elif News.DECISIONS not in news and elapsed < self._next_due:
+        elif Wake.DECISIONS not in news and elapsed < self._next_due:
             return min(self._next_look, self._next_due) - elapsed
         elif elapsed < self._patient_until:
             self._next_due = min(self._next_due, self._patient_until)
@@ -115,7 +115,7 @@ class Dispatcher:
                 break
             now = self._database.now()
             adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
-            passed = self._database.transact(lambda tx: let_keys_pass(tx, self._database.now()))
+            passed = self._database.transact(lambda tx: unblock_keys(tx, self._database.now()))
             found = self._probe(open_too)
             if adopted < BATCH and not passed:
                 break

@@ -57,7 +57,12 @@ STATE_PHASES: Final = (
         6,
         "cascade_failures",
         _ENDED_BADLY | {State.PENDING},
-        _running("fail_children", "doom_successors_in_block", "doom_dependents", "doom_descendants"),
+        _running(
+            "fail_children",
+            "mark_not_runnable_in_block",
+            "mark_not_runnable_dependents",
+            "mark_not_runnable_descendants",
+        ),
     ),
     Phase(7, "parents_to_completed", _DECIDES_A_PARENT, _deciding_parents("complete_parents")),
     Phase(8, "exhausted_retries", frozenset(), _running("fail_exhausted")),
@@ -77,8 +82,8 @@ def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool 
     if due:
         opened += tx.change("open_due", group=at.group, now=at.now)
     if marks:
-        gates = [row["id"] for row in tx.rows("gates_to_try", group=at.group)]
-        opened += tx.change("open_gates", ids=tx.array(gates), now=at.now)
+        gates = [row["id"] for row in tx.rows("steps_to_check", group=at.group)]
+        opened += tx.change("open_ready", ids=tx.array(gates), now=at.now)
         tx.change("forget_marks", ids=tx.array(marks))
     return opened
 

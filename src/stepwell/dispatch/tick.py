@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from stepwell import codec
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.lock import GroupLock, Survey
 from stepwell.dispatch.log import TickLog
 from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick, settle_marks
+from stepwell.model import codec
 from stepwell.model.errors import LockLost
-from stepwell.share.strategies import URGENT_TURNS
-from stepwell.store import Database, News, Transaction
+from stepwell.share.strategies import NORMAL_SHARE
+from stepwell.store import Database, Transaction, Wake
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class TickReport:
     breaker_on: bool = True
     phases: list[dict[str, Any]] = field(default_factory=list)
     ended_early: bool = False
-    gates_opened: int = 0
+    opened: int = 0
     dispatched: int = 0
     milliseconds: float = 0.0
     error: BaseException | None = None
@@ -46,7 +46,7 @@ class TickReport:
     @property
     def changed(self) -> int:
         """How many rows it moved on; the dispatcher ticks again at once while there is progress."""
-        return self.gates_opened + sum(int(phase["rows"]) for phase in self.phases if phase["phase"] != 9)
+        return self.opened + sum(int(phase["rows"]) for phase in self.phases if phase["phase"] != 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +125,15 @@ class Tick:
             ended = replace(report, phases=list(report.phases))
             # A phase of this tick that moved rows may have sent some back to Pending, unchecked.
             unchecked = lock.survey.unchecked or any(phase["rows"] for phase in report.phases)
-            ended.gates_opened = settle_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
+            ended.opened = settle_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
             done = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else None
             if done is None:
                 ended.breaker_on = False
             else:
                 ended.dispatched = done.dispatched
                 ended.phases += done.as_phases()
-            if ended.gates_opened or ended.dispatched:
-                tx.tell(News.WORK)
+            if ended.opened or ended.dispatched:
+                tx.tell(Wake.WORK)
             ended.milliseconds = 1000 * (clock.monotonic() - started)
             self._end(tx, lock, ended)
             return ended, done
@@ -166,7 +166,7 @@ class Tick:
         started = clock.monotonic()
         if tx.value("breaker_for_dispatch") != "on":
             return None
-        ids = pick(tx, at, self._batch_limit, spare=int(tick % URGENT_TURNS == 0))
+        ids = pick(tx, at, self._batch_limit, spare=int(tick % NORMAL_SHARE == 0))
         picked = clock.monotonic()
         dispatched = dispatch(tx, at, ids, tick)
         return _Dispatch(len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked))

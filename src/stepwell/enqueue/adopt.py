@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from stepwell import codec
+from stepwell.define.drafts import NewStep
 from stepwell.enqueue.create import Creator, enrol, write_neighbours
-from stepwell.enqueue.draft import NewStep
 from stepwell.enqueue.place import Placement, place, refuse_names_of_blocks
+from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.states import State
 from stepwell.store import Row, Transaction

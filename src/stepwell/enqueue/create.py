@@ -7,8 +7,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from stepwell import codec
-from stepwell.enqueue.draft import NewStep, check, due, encode_arguments
+from stepwell.define.drafts import NewStep, check, due, encode_arguments
 from stepwell.enqueue.place import (
     Neighbours,
     Placement,
@@ -19,12 +18,13 @@ from stepwell.enqueue.place import (
     queue_of,
     refuse_names_of_blocks,
 )
-from stepwell.ids import uuid7, uuid7s
+from stepwell.model import codec
 from stepwell.model.errors import DatabaseBusy, InvalidStep, KeyConflict, StepwellError
+from stepwell.model.ids import uuid7, uuid7s
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
-from stepwell.store import Database, News, Row, Transaction
+from stepwell.store import Database, Row, Transaction, Wake
 from stepwell.store.database import Conflict
 
 _PENDING: Final = State.PENDING.value
@@ -56,7 +56,7 @@ _SOMETIMES: Final[dict[str, tuple[Any, Column]]] = {
     "reason": (None, lambda placement: DORMANT if _is_dormant(placement) else None),
     "trigger_rule": ("all_concluded", attrgetter("draft.trigger_rule")),
     "dependencies": (0, lambda placement: len(placement.dependencies)),
-    "followed": (False, attrgetter("followed")),
+    "has_dependents": (False, attrgetter("has_dependents")),
     "has_children": (False, attrgetter("has_children")),
     "timeout": (0.0, lambda placement: float(placement.draft.timeout)),
     "cooldown": (0.0, lambda placement: float(placement.draft.cooldown)),
@@ -128,7 +128,7 @@ class Creator:
         queues = self._learn_names(tx, [draft])
         kind, of = draft.relatable or (None, None)
         moment = due(draft, now)
-        news = [News.WORK] if draft.concurrency_key is None and moment is None else [News.WORK, News.DECISIONS]
+        news = [Wake.WORK] if draft.concurrency_key is None and moment is None else [Wake.WORK, Wake.DECISIONS]
         number = tx.value(
             "create_alone",
             uuid=uuid,
@@ -147,7 +147,7 @@ class Creator:
             concurrency_key=draft.concurrency_key,
             concurrency_limit=draft.concurrency_limit,
             now=now,
-            news=tx.array(tx.to_be_told(*news)),
+            news=tx.array(tx.wakes_to_send(*news)),
         )
         return StepRef(number, uuid)
 
@@ -258,10 +258,10 @@ def write_neighbours(tx: Transaction, around: Neighbours, placements: Iterable[P
     """What the new steps mean for those that were there before."""
     for parent_id, child_block in sorted(around.child_blocks.items()):
         tx.change("take_children", id=parent_id, child_block=child_block)
-    if around.followed:
-        tx.change("follow_steps", ids=tx.array(sorted(around.followed)))
+    if around.has_dependents:
+        tx.change("note_dependents", ids=tx.array(sorted(around.has_dependents)))
     for block in sorted(around.joined_root_blocks):
-        tx.change("follow_block", block=block)
+        tx.change("note_block_dependents", block=block)
         tx.change("enrol_block", block=block)
     lowest: dict[tuple[str, str], int] = {}
     for placement in placements:
@@ -269,7 +269,7 @@ def write_neighbours(tx: Transaction, around: Neighbours, placements: Iterable[P
             level = (placement.block, placement.draft.type)
             lowest[level] = min(placement.index, lowest.get(level, placement.index))
     for (block, kind), index in sorted(lowest.items()):
-        tx.change("close_gates_behind", block=block, type=kind, index=index)
+        tx.change("withdraw_successors", block=block, type=kind, index=index)
 
 
 def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Neighbours, now: datetime) -> None:
@@ -277,18 +277,18 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Nei
     created = _span(tx, [placement.id for placement in placements])
     together = [placement for placement in placements if placement.shares_block or placement.dependencies]
     if any(_is_for_a_tick(placement.draft) for placement in placements):
-        tx.tell(News.DECISIONS)
+        tx.tell(Wake.DECISIONS)
     if len(together) < len(placements):
         tx.change("enrol_on_agenda", **created, now=now)
-        tx.tell(News.WORK)
+        tx.tell(Wake.WORK)
     if together:
         tx.change("enrol_in_blocks", **created)
         looked_at = _to_be_looked_at(together, around)
         roots = [placement.id for placement in looked_at if placement.parent is None]
-        if roots and tx.change("open_gates", ids=tx.array(roots), now=now):
-            tx.tell(News.WORK)
+        if roots and tx.change("open_ready", ids=tx.array(roots), now=now):
+            tx.tell(Wake.WORK)
         if looked_at and tx.change("enrol_on_marks", **_span(tx, [placement.id for placement in looked_at])):
-            tx.tell(News.DECISIONS)
+            tx.tell(Wake.DECISIONS)
 
 
 def _to_be_looked_at(together: Sequence[Placement], around: Neighbours) -> list[Placement]:

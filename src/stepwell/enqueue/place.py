@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from stepwell.define.drafts import NewStep, StepLike
 from stepwell.enqueue.cycles import refuse_cycles
-from stepwell.enqueue.draft import NewStep, StepLike
-from stepwell.ids import canonical_uuid, uuid7
 from stepwell.model.errors import InvalidStep
+from stepwell.model.ids import canonical_uuid, uuid7
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import UNFINISHED, State
 from stepwell.model.step import Step, StepRef
@@ -33,7 +33,7 @@ class Placement:
     id: int = 0
     arguments: str = "{}"
     parent: Placement | Row | None = None
-    elder: Placement | Row | None = None  # the first step of a root block that this one joins
+    block_root: Placement | Row | None = None  # the first step of a root block that this one joins
     dependencies: Sequence[Placement | Row] = ()
     # Until it is found to belong with others, a step is alone in a block and a workflow of its own.
     block: str = field(init=False)
@@ -43,7 +43,7 @@ class Placement:
     group: str = ""
     queue: str = DEFAULT_QUEUE
     priority: str = "default"
-    followed: bool = False
+    has_dependents: bool = False
     has_children: bool = False
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Neighbours:
 
     parents_first: list[Placement] = field(default_factory=list)
     child_blocks: dict[int, str] = field(default_factory=dict)
-    followed: set[int] = field(default_factory=set)
+    has_dependents: set[int] = field(default_factory=set)
     joined_root_blocks: set[str] = field(default_factory=set)
     joined_blocks: set[str] = field(default_factory=set)
 
@@ -102,7 +102,7 @@ def place(
         _tie(placement, existing, new, known, around)
     _find_blocks(tx, naming, new, around)
     around.parents_first = _parents_first(placements) if naming else list(placements)
-    _Homes(placements, naming).settle(tx, rotation)
+    _Families(placements, naming).settle(tx, rotation)
     for placement in around.parents_first:
         _inherit(placement, queues)
     if any(placement.dependencies for placement in naming):
@@ -197,9 +197,9 @@ def _tie(
             raise InvalidStep(f"{placement.name!r} depends on an exception handler; handlers have no DAG edges")
         dependencies[id(dependency)] = dependency
         if isinstance(dependency, Placement):
-            dependency.followed = True
+            dependency.has_dependents = True
         else:
-            around.followed.add(dependency["id"])
+            around.has_dependents.add(dependency["id"])
     placement.dependencies = tuple(dependencies.values())
     if draft.child_block is not None:
         placement.child_block = normal_uuid(draft.child_block, "child_block")
@@ -217,13 +217,13 @@ def _find_blocks(
     for block, placement in announced.items():
         _refuse_taken(tx, block, placement, placement.id)
     parents: dict[str, Row | None] = {}
-    elders: dict[str, Placement | Row] = {}
+    block_roots: dict[str, Placement | Row] = {}
     for placement in placements:
         named = placement.draft.block
         if named is not None:
             named = normal_uuid(named, "block")
             if placement.parent is None:
-                placement.parent = announced.get(named) or _parent_of(tx, named, parents, elders, around)
+                placement.parent = announced.get(named) or _parent_of(tx, named, parents, block_roots, around)
         if placement.parent is not None:
             _refuse_ended(placement)
             if named is not None and isinstance(placement.parent, dict) and not placement.parent["child_block_uuid"]:
@@ -231,19 +231,19 @@ def _find_blocks(
             placement.block = _child_block_of(placement.parent, named, placement, around)
         elif named is not None:
             placement.block = named
-            placement.followed = True
+            placement.has_dependents = True
             if (namesake := new.get(named)) is not None and namesake.parent is None:  # the block is its own
-                elders.setdefault(named, namesake)
+                block_roots.setdefault(named, namesake)
                 around.joined_root_blocks.add(named)
-            elder = elders.setdefault(named, placement)
-            placement.elder = None if elder is placement else elder
+            block_root = block_roots.setdefault(named, placement)
+            placement.block_root = None if block_root is placement else block_root
 
 
 def _parent_of(
     tx: Transaction,
     block: str,
     seen: dict[str, Row | None],
-    elders: dict[str, Placement | Row],
+    block_roots: dict[str, Placement | Row],
     around: Neighbours,
 ) -> Row | None:
     """The step that announced this block, if one did; else note who stands in the root block already."""
@@ -255,9 +255,9 @@ def _parent_of(
             _refuse_unplaced(parent)
             seen[block] = parent
         elif (member_id := tx.value("member_of_block", block=block)) is not None:
-            (elder,) = tx.rows("lock_steps", ids=tx.array([member_id]), uuids=tx.array([]))
-            _refuse_unplaced(elder)
-            elders[block] = elder
+            (block_root,) = tx.rows("lock_steps", ids=tx.array([member_id]), uuids=tx.array([]))
+            _refuse_unplaced(block_root)
+            block_roots[block] = block_root
             around.joined_root_blocks.add(block)
             around.joined_blocks.add(block)
     return seen[block]
@@ -325,7 +325,7 @@ def _parents_first(placements: Sequence[Placement]) -> list[Placement]:
     return ordered
 
 
-class _Homes:
+class _Families:
     """Which steps belong together, and so share a workflow and a group (a union-find over the call)."""
 
     def __init__(self, placements: Sequence[Placement], naming: Sequence[Placement]) -> None:
@@ -334,7 +334,7 @@ class _Homes:
         of_workflow: dict[str, Placement] = {}
         for placement in naming:
             self._leader.setdefault(id(placement), placement)
-            for other in (placement.parent, placement.elder, *placement.dependencies):
+            for other in (placement.parent, placement.block_root, *placement.dependencies):
                 if isinstance(other, Placement):
                     self._unite(placement, other)
             if placement.draft.workflow is not None:
@@ -360,7 +360,7 @@ class _Homes:
         homeless = []
         for leader, family in families.items():
             if leader in self._leader:
-                workflow, group = _home_of(tx, family)
+                workflow, group = _family_home(tx, family)
                 for placement in family:
                     placement.workflow, placement.group = workflow, group
             if not family[0].group:
@@ -370,13 +370,13 @@ class _Homes:
                 placement.group = group
 
 
-def _home_of(tx: Transaction, family: Sequence[Placement]) -> tuple[str, str]:
+def _family_home(tx: Transaction, family: Sequence[Placement]) -> tuple[str, str]:
     """The workflow and the group of steps that belong together; an empty group: its turn decides."""
     workflows: dict[str, str] = {}
     asked: dict[str, Placement] = {}
     for placement in family:
         draft = placement.draft
-        for tied in (placement.parent, placement.elder, *placement.dependencies):
+        for tied in (placement.parent, placement.block_root, *placement.dependencies):
             if isinstance(tied, dict):
                 workflows[tied["workflow_id"] or tied["uuid"]] = tied["group"] or ""
         if draft.workflow is not None:
@@ -404,13 +404,13 @@ def _root(family: Sequence[Placement]) -> Placement:
 
 
 def _next_groups(tx: Transaction, count: int, rotation: Sequence[str]) -> list[str]:
-    return [rotation[turn % len(rotation)] for turn in tx.numbers("next_turns", count)] if count else []
+    return [rotation[turn % len(rotation)] for turn in tx.numbers("next_rotation_numbers", count)] if count else []
 
 
 def _inherit(placement: Placement, queues: set[str]) -> None:
     """A high priority comes from the parent or the block, too; the queue follows from it unless it was chosen."""
     placement.priority = placement.draft.priority
-    if (above := placement.parent or placement.elder) is not None and placement.priority != "high":
+    if (above := placement.parent or placement.block_root) is not None and placement.priority != "high":
         placement.priority = above.priority if isinstance(above, Placement) else above["priority"]
     placement.queue = queue_of(placement.draft.queue, placement.priority, queues)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell import codec
-from stepwell.ids import canonical_uuid
 from stepwell.look.filters import COLUMNS, select_steps
+from stepwell.model import codec
 from stepwell.model.errors import StepNotFound, StepwellError
+from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.store import Database, Row
@@ -77,7 +77,7 @@ class Reader:
             counted = {row["state"]: row["steps"] for row in tx.rows("counts_by_state")}
             return {
                 "states": {str(state): counted.get(str(state), 0) for state in State},
-                "agenda": {row["stage"]: row["steps"] for row in tx.rows("agenda_by_stage")},
+                "agenda": {row["status"]: row["steps"] for row in tx.rows("agenda_by_status")},
                 "groups": tx.rows("counts_by_group"),
                 "workers": tx.rows("live_workers", now=now),
             }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final, Self
 
-from stepwell import codec
+from stepwell.model import codec
 from stepwell.model.states import State
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from stepwell import codec
+from stepwell.model import codec
+from stepwell.model.actors import actor_of, reason_of, storable
 from stepwell.model.errors import ActionRefused, StepNotFound
 from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
 from stepwell.model.states import UNFINISHED, State
-from stepwell.operate.who import actor_of, reason_of, storable
-from stepwell.store import Database, News, Row, Transaction
+from stepwell.store import Database, Row, Transaction, Wake
 
 T = TypeVar("T")
 _RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
@@ -30,7 +30,7 @@ class Actions:
 
         def decision(tx: Transaction) -> T:
             decided = work(tx)
-            tx.tell(News.DECISIONS)
+            tx.tell(Wake.DECISIONS)
             return decided
 
         return self._database.transact(decision)
@@ -106,7 +106,7 @@ class Actions:
             _refuse_futile(tx, target, rows)
             tx.change("revive", ids=tx.array(sorted(revived - {step_id})), actor=actor, reason=REVIVED, now=now)
             tx.change("revive", ids=tx.array([step_id]), actor=actor, reason=reason_of(why), now=now)
-            tx.change("close_gates_of_dependents", ids=tx.array(sorted(revived)))
+            tx.change("recheck_dependents", ids=tx.array(sorted(revived)))
             for row in rows:
                 if row["type"] == "resolve-exception" and row["id"] != step_id:
                     tx.change("put_to_sleep_again", id=row["id"], actor=actor, now=now)
@@ -262,7 +262,7 @@ def _revive_after_conclusion(tx: Transaction, before: Row, actor: str, now: date
     rows = tx.rows("lock_for_revival", ids=tx.array(sorted(revived)))
     _refuse_held(rows)
     tx.change("revive", ids=tx.array(sorted(revived)), actor=actor, reason=REVIVED, now=now)
-    tx.change("close_gates_of_dependents", ids=tx.array(sorted(revived)))
+    tx.change("recheck_dependents", ids=tx.array(sorted(revived)))
 
 
 def _siblings_keep_parent_from_completing(tx: Transaction, parent_id: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from stepwell.operate.who import actor_of, storable
+from stepwell.model.actors import actor_of, storable
 from stepwell.store import Database
 
 # A drain looks this often: soon enough for a person who waits, rare enough to cost nothing.
@@ -75,7 +75,7 @@ class Breaker:
         counts = {"dispatched": 0, "running": 0}
         for row in self._database.read(lambda tx: tx.rows("in_flight")):
             if group is None or row["group"] == group:
-                counts[row["stage"]] += row["steps"]
+                counts[row["status"]] += row["steps"]
         return RestartSafety(dispatching, counts["dispatched"], counts["running"])
 
     def drain(

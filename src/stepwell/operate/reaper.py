@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from stepwell.bell import Stop
 from stepwell.events import Events, GroupStalled, StepFailed, StepRescued
-from stepwell.loop import run_loop
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
 from stepwell.run.finish import RESCUES
 from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.service.loop import run_loop
+from stepwell.service.wakeup import StopSignal
 from stepwell.share.limits import look_at_keys_left_behind
-from stepwell.store import Database, News, Row, Transaction
+from stepwell.store import Database, Row, Transaction, Wake
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
@@ -30,7 +30,7 @@ ROUND_SECONDS: Final = 5.0
 # A Dispatched step that no worker has taken for so long goes back to its turn: others may be more urgent by now.
 UNTAKEN_SECONDS: Final = 300.0
 # The rows of dead workers are kept so long, for people to see.
-MOURNING_SECONDS: Final = 300.0
+DEAD_WORKER_RETENTION_SECONDS: Final = 300.0
 STALLED_SECONDS: Final = 60.0
 # A worker that dies takes all its steps with it, and nobody knows which of them did it. From the second time on they
 # come back one by one, within so many seconds for each time before: the innocent are done when the other one runs.
@@ -46,7 +46,7 @@ class Reaped:
 
     rescued: list[int] = field(default_factory=list)
     poisoned: list[int] = field(default_factory=list)
-    let_go: list[int] = field(default_factory=list)
+    release_lease: list[int] = field(default_factory=list)
     recovered: list[int] = field(default_factory=list)
     workers_forgotten: int = 0
     locks_released: int = 0
@@ -65,11 +65,11 @@ class Reaper:
         self._next = 0.0  # when the next look is due, by both clocks
         self._expected: datetime | None = None
 
-    def run(self, stop: Stop) -> None:
+    def run(self, stop: StopSignal) -> None:
         """Rounds until told to stop."""
         run_loop("reaper", self._database, stop, self._watch, listens=False)
 
-    def _watch(self, news: Collection[News]) -> float:
+    def _watch(self, news: Collection[Wake]) -> float:
         elapsed, now = self._database.clock.monotonic(), self._database.now()
         if elapsed < self._next:
             return self._next - elapsed
@@ -93,7 +93,9 @@ class Reaper:
         self._recover_untaken(reaped)
         now = self._database.now()
         look_at_keys_left_behind(self._database, now)
-        if self._database.read(lambda tx: tx.value("is_anything_overdue", now=now, before=_ago(now, MOURNING_SECONDS))):
+        if self._database.read(
+            lambda tx: tx.value("is_anything_overdue", now=now, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
+        ):
             self._tidy_up(reaped, now)
         self._look_for_stalled_groups(reaped)
         return reaped
@@ -102,8 +104,8 @@ class Reaper:
         step_id, token, worker = row["id"], row["lease_token"], row["lease_worker"]
         now = self._database.now()
         if State(row["state"]) is not State.RUNNING:
-            if self._database.transact(lambda tx: _let_go(tx, step_id, token, self._database.now())):
-                reaped.let_go.append(step_id)
+            if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
+                reaped.release_lease.append(step_id)
             return
         error = f"its worker {worker} {_fate(row, now)} while it ran"
         back = now + timedelta(seconds=random.uniform(0, SPREAD_SECONDS * row["rescues"]))
@@ -112,7 +114,7 @@ class Reaper:
             # This transaction may have waited long for its turn, and the worker was heard of meanwhile.
             if tx.value("is_dead", id=step_id, token=token, now=self._database.now()) is None:
                 return None
-            tx.tell(News.DECISIONS)
+            tx.tell(Wake.DECISIONS)
             rescued: str | None = tx.value(
                 "rescue", id=step_id, token=token, dispatch_after=back, limit=RESCUES, error=error, actor=ACTOR, now=now
             )
@@ -134,7 +136,7 @@ class Reaper:
         for row in found:
 
             def work(tx: Transaction, step_id: int = row["id"]) -> int:
-                tx.tell(News.DECISIONS)
+                tx.tell(Wake.DECISIONS)
                 return tx.change("recover", id=step_id, actor=ACTOR, now=now)
 
             if self._database.transact(work):
@@ -143,7 +145,7 @@ class Reaper:
 
     def _tidy_up(self, reaped: Reaped, now: datetime) -> None:
         def work(tx: Transaction) -> None:
-            reaped.workers_forgotten = tx.change("forget_dead_workers", before=_ago(now, MOURNING_SECONDS))
+            reaped.workers_forgotten = tx.change("forget_dead_workers", before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
             reaped.locks_released = tx.change("release_dead_locks", now=now)
 
         self._database.transact(work)
@@ -177,9 +179,9 @@ class Reaper:
         self._alarmed &= self._waiting.keys()
 
 
-def _let_go(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
+def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
     dead = tx.value("is_dead", id=step_id, token=token, now=now) is not None
-    return dead and bool(tx.change("let_go", id=step_id, token=token, now=now))
+    return dead and bool(tx.change("release_lease", id=step_id, token=token, now=now))
 
 
 def _fate(row: Row, now: datetime) -> str:

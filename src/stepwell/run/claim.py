@@ -17,7 +17,7 @@ import msgspec
 from stepwell.run.claimed import Claim, ClaimedStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.limits import Room, room_for_claim
-from stepwell.share.strategies import URGENT_TURNS, Priority, Strategy, safely
+from stepwell.share.strategies import NORMAL_SHARE, Priority, Strategy, safely
 from stepwell.store import Database, Transaction
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
@@ -82,7 +82,7 @@ class Claimer:
             worker=self._worker.id,
             limit=limit,
             most=limit if room is None and self._strategy is None else ALL_CANDIDATES,
-            high=limit - limit // URGENT_TURNS - (self._turn % URGENT_TURNS == 0),
+            high=limit - limit // NORMAL_SHARE - (self._turn % NORMAL_SHARE == 0),
             open_too=not self._waits_for_ticks,
             full_queues=tx.array([] if room is None else room.full_queues()),
             full_actions=tx.array([] if room is None else room.full_actions()),

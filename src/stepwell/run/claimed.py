@@ -37,7 +37,7 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     cooldown: float = 0.0
     lease_token: int = 0
     has_children: bool | int = False  # SQLite has no truth values
-    followed: bool | int = False
+    has_dependents: bool | int = False
     stage: str | None = None
     double_checks: int = 0
     checkpoint: str | None = None
@@ -46,7 +46,7 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     @property
     def has_neighbours(self) -> bool:
         """Whether its end may decide something for another step."""
-        return bool(self.parent_step_id is not None or self.followed or self.has_children)
+        return bool(self.parent_step_id is not None or self.has_dependents or self.has_children)
 
 
 _UNKNOWN = ClaimedStep()

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
+from stepwell.define.transport import from_wire
 from stepwell.enqueue.create import Creator
-from stepwell.enqueue.parcel import unwrap
 from stepwell.events import Events, StepFailed
 from stepwell.model.errors import BadChildren, InvalidStep, KeyConflict
 from stepwell.model.reasons import BAD_CHILDREN
 from stepwell.model.states import State
 from stepwell.run.claimed import Claim, Ended
 from stepwell.run.ending import Ending
-from stepwell.store import Database, News, Row, Transaction
+from stepwell.store import Database, Row, Transaction, Wake
 
 T = TypeVar("T")
 
@@ -72,8 +72,8 @@ class Finisher:
             actor, now = done[0][0].actor, self._database.now()
             states |= tx.records(_became, "finish_many", **said, actor=actor, now=now)
             if any(claim.step.has_neighbours for claim, _ in done):
-                tx.tell(News.DECISIONS)
-                self._open_gates_behind(tx, list(states))
+                tx.tell(Wake.DECISIONS)
+                self._open_ready_behind(tx, list(states))
         written = {id(pair) for pair in done}
         return [
             states.get(claim.step_id) if id(pair) in written else self._write(tx, claim, ending)
@@ -81,15 +81,15 @@ class Finisher:
             for claim, ending in [pair]
         ]
 
-    def _open_gates_behind(self, tx: Transaction, finished: list[int]) -> None:
+    def _open_ready_behind(self, tx: Transaction, finished: list[int]) -> None:
         """Let in who waited for these, as the next tick would: it finds the marks all the same, and decides the rest.
 
         A chain need not wait for a tick after each of its steps, nor a parent's first children for one. What is let in
         here by a look that was too old is turned away at the claim, which looks again.
         """
         gates = [row["id"] for row in tx.rows("waiting_behind", ids=tx.array(finished))] if finished else []
-        if gates and tx.change("open_gates", ids=tx.array(gates), now=self._database.now()):
-            tx.tell(News.WORK)
+        if gates and tx.change("open_ready", ids=tx.array(gates), now=self._database.now()):
+            tx.tell(Wake.WORK)
 
     def _write(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:
         if ending.verb == "lost":
@@ -99,11 +99,11 @@ class Finisher:
             return None
         words = _WORDS[ending.verb](ending, now)
         state = tx.value(ending.verb, id=claim.step_id, token=claim.token, actor=claim.actor, now=now, **words)
-        tx.tell(News.DECISIONS)
+        tx.tell(Wake.DECISIONS)
         if state is None:
             return None
         if ending.children:
-            self._open_gates_behind(tx, [claim.step_id])
+            self._open_ready_behind(tx, [claim.step_id])
         return State(state)
 
     def _tell(self, claim: Claim, ending: Ending, state: State | None) -> None:
@@ -116,7 +116,7 @@ class Finisher:
         if tx.value("hold_lease", id=claim.step_id, token=claim.token) is None:
             return False
         try:
-            self._creator.create_in(tx, [unwrap(child) for child in children], now)
+            self._creator.create_in(tx, [from_wire(child) for child in children], now)
         except (InvalidStep, KeyConflict) as error:
             raise BadChildren(str(error)) from error
         return True
@@ -170,11 +170,11 @@ class Finisher:
         """It was not run to its end, and nothing is spent."""
         return self.write(claim, Ending(verb="hand_back"))
 
-    def let_go(self, claim: Claim) -> bool:
+    def release_lease(self, claim: Claim) -> bool:
         """The run has ended, whatever the database thinks of the step: its lease need not stand any longer."""
         now = self._database.now()
         return bool(
-            self._database.transact(lambda tx: tx.change("let_go", id=claim.step_id, token=claim.token, now=now))
+            self._database.transact(lambda tx: tx.change("release_lease", id=claim.step_id, token=claim.token, now=now))
         )
 
 

@@ -15,12 +15,12 @@ from stepwell.define.registry import Registry
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
+from stepwell.run.channel import DirectChannel, run_here
 from stepwell.run.claim import Claimer
 from stepwell.run.claimed import Claim
-from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
-from stepwell.run.heart import ThreadHeart
+from stepwell.run.heartbeat import ThreadHeartbeat
 from stepwell.run.lifecycle import describe
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
@@ -54,7 +54,7 @@ class InlineRunner:
         self.heartbeat()
         claims = deque(self.claim(self.worker.slots))
         found = len(claims)
-        heart = ThreadHeart()
+        heart = ThreadHeartbeat()
         heart.start(self.worker)  # a run may take longer than a worker is waited for
         try:
             while claims:
@@ -77,7 +77,7 @@ class InlineRunner:
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:
-        step = RunningStep(claim.step, _InlineLine(self._database, self._finisher, claim))
+        step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim))
         try:
             ending = run_here(self._registry[step.action], step, claim.step.arguments, interruptible=True)
         except (KeyboardInterrupt, CancelledError):  # of whoever runs this, not of the job
@@ -91,7 +91,7 @@ class InlineRunner:
             unwritten = f"its end cannot be written: {describe(error)}"
             state = self._finisher.write(claim, Ending(verb="fail", reason=ERROR, error=unwritten))
         if state is None:
-            self._finisher.let_go(claim)
+            self._finisher.release_lease(claim)
         if self._watch is not None:
             self._watch(step, state)
 
@@ -99,7 +99,7 @@ class InlineRunner:
         self.worker.sign_off()
 
 
-class _InlineLine(DirectLine):
+class _InlineChannel(DirectChannel):
     """Nobody watches over an inline run, so it looks for itself."""
 
     def cancel_requested(self) -> bool:

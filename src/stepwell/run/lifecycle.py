@@ -15,14 +15,9 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import force_setattr
 
-from stepwell import codec
+from stepwell.define.backoff import seconds_before
 from stepwell.define.job import GUARDS, LATER_STAGES, Job
-from stepwell.define.registry import JobDefinition
-from stepwell.model import reasons
-from stepwell.model.errors import BadChildren, DatabaseBusy, DatabaseUnavailable, InvalidStep
-from stepwell.run.backoff import seconds_before
-from stepwell.run.ending import Ending, Verb
-from stepwell.run.outcomes import (
+from stepwell.define.outcomes import (
     NOT_COMPLETED,
     Fail,
     JustResolve,
@@ -35,6 +30,10 @@ from stepwell.run.outcomes import (
     Skip,
     Stop,
 )
+from stepwell.define.registry import JobDefinition
+from stepwell.model import codec, reasons
+from stepwell.model.errors import BadChildren, DatabaseBusy, DatabaseUnavailable, InvalidStep
+from stepwell.run.ending import Ending, Verb
 from stepwell.run.running import LeaseLost, RunningStep, running
 
 T = TypeVar("T")
@@ -90,13 +89,13 @@ async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments
             raise
         raised = _raised_by_the_job(caught)
         try:
-            return _said_so(definition, step, raised) or await _route(definition, job, step, raised)
+            return _explicit_outcome(definition, step, raised) or await _route(definition, job, step, raised)
         except LeaseLost:
             return Ending(verb="lost")
         except BaseException as another:  # of a hook that was to deal with the error; it may have its own word to say
             if interruptible and _is_interrupt(definition, another):
                 raise
-            return _said_so(definition, step, another) or _failure(another, reasons.ERROR, step)
+            return _explicit_outcome(definition, step, another) or _failure(another, reasons.ERROR, step)
 
 
 async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningStep) -> Ending:
@@ -109,7 +108,7 @@ async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningSt
         return await _later_stages(definition, job, step, step.stage)
     for guard in GUARDS if hooks else ():
         if guard in hooks and _refuses(await _call(definition, getattr(job, guard))):
-            return _turned_away(definition, step, guard)
+            return _guard_refused(definition, step, guard)
     returned = await _call(definition, job.compute)
     if returned is NOT_COMPLETED:
         return not_completed(step.cooldown, definition.policy.max_not_completed)
@@ -185,20 +184,20 @@ def _not_verified(definition: JobDefinition[..., Any], step: RunningStep) -> End
     return Ending(verb="check_again", in_=seconds_before(tries, definition.policy.backoff), stage=step.reached)
 
 
-def _turned_away(definition: JobDefinition[..., Any], step: RunningStep, guard: str) -> Ending:
+def _guard_refused(definition: JobDefinition[..., Any], step: RunningStep, guard: str) -> Ending:
     if guard == "start_or_retry":
         return _retry(definition, step, None, "start_or_retry said no")
     error = f"{guard} said no" if guard == "start_or_fail" else None
     return Ending(verb=_VERB_OF_GUARD[guard], reason=guard, error=error)
 
 
-def _said_so(definition: JobDefinition[..., Any], step: RunningStep, error: BaseException) -> Ending | None:
+def _explicit_outcome(definition: JobDefinition[..., Any], step: RunningStep, error: BaseException) -> Ending | None:
     """What the job's code said by an exception that has one meaning only; None if it is for the hooks to judge."""
     match error:
         case Stop():
-            return Ending(verb="stop", reason=_said(error) or "stopped")
+            return Ending(verb="stop", reason=_reason_given(error) or "stopped")
         case Skip():
-            return Ending(verb="skip", reason=_said(error) or "skipped")
+            return Ending(verb="skip", reason=_reason_given(error) or "skipped")
         case Reschedule():
             return Ending(verb="throttle", in_=error.in_, at=error.at, stage=step.reached)
         case Retry():
@@ -298,7 +297,7 @@ def _refuses(answer: Any) -> bool:
     return answer is not None and not answer
 
 
-def _said(error: Outcome) -> str:
+def _reason_given(error: Outcome) -> str:
     """What a job gave as its reason, never to be taken for one of the engine's own."""
     try:
         text = codec.clean_text(str(error), 200)

@@ -10,14 +10,14 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
-from stepwell import codec
-from stepwell.enqueue.draft import NewStep
+from stepwell.define.drafts import NewStep
+from stepwell.define.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
 from stepwell.enqueue.place import names_others
+from stepwell.model import codec
 from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
+from stepwell.run.children import NewChildren
 from stepwell.run.claimed import ClaimedStep
-from stepwell.run.family import Family
-from stepwell.run.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
 
 if TYPE_CHECKING:
     from stepwell.store import Database
@@ -33,7 +33,7 @@ class LeaseLost(BaseException):
     """Somebody else speaks for the step by now: whatever this run still has to say counts for nothing."""
 
 
-class Line(Protocol):
+class Channel(Protocol):
     """What connects a run with whoever supervises it. The first two answer False when the lease is lost."""
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
@@ -112,17 +112,25 @@ class RunningStep(StepRef):
     """The facts of the step at the moment of its claim, and what its code can do from inside."""
 
     __slots__ = (
-        "_checkpoint", "_facts", "_family", "_line", "_started", "arguments", "database", "reached", "recorded",
+        "_checkpoint",
+        "_children",
+        "_facts",
+        "_line",
+        "_started",
+        "arguments",
+        "database",
+        "reached",
+        "recorded",
         "response",
     )  # fmt: skip
     __setattr__ = object.__setattr__  # a reference is frozen; a run is not
 
-    def __init__(self, facts: ClaimedStep, line: Line) -> None:
+    def __init__(self, facts: ClaimedStep, line: Channel) -> None:
         super().__init__(facts.id, facts.uuid)
         self._facts = facts
         self._line = line
         self._started = time.monotonic()
-        self._family: Family | None = None  # most have none
+        self._children: NewChildren | None = None  # most have none
         self._checkpoint = facts.checkpoint
         self.database: Database | None = None  # in which it stands: said by whoever runs it
         self.reached: str | None = facts.stage  # where the next attempt would begin
@@ -271,10 +279,10 @@ class RunningStep(StepRef):
 
     # children -----------------------------------------------------------------------------------------------
 
-    def _founded_family(self) -> Family:
-        if self._family is None:
-            self._family = Family(self.ref, self._facts.child_block_uuid)
-        return self._family
+    def _new_children(self) -> NewChildren:
+        if self._children is None:
+            self._children = NewChildren(self.ref, self._facts.child_block_uuid)
+        return self._children
 
     def children(self, *steps: NewStep | Iterable[NewStep]) -> list[StepRef]:
         """Create a child block: one argument after the other; those of a list side by side.
@@ -282,12 +290,12 @@ class RunningStep(StepRef):
         `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written with the
         end of `compute` (once, whatever dies) and begin when the own code is done.
         """
-        return self._founded_family().add_block(steps)
+        return self._new_children().add_block(steps)
 
     def is_parent_of(self, drafts: Sequence[NewStep], database: Database) -> bool:
         """Whether any of these, meant for this database, is to stand below this step: they are part of its result."""
         by_number = any(draft.parent == self.id for draft in drafts) and self._stands_in(database)
-        family = self._founded_family()
+        family = self._new_children()
         return any(family.claims(draft, by_number=by_number) for draft in drafts)
 
     def _stands_in(self, database: Database) -> bool:
@@ -299,15 +307,15 @@ class RunningStep(StepRef):
 
     def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
         """Hold new steps until the end of compute."""
-        return self._founded_family().add(drafts)
+        return self._new_children().add(drafts)
 
     def keeps(self, uuid: str) -> bool:
         """Whether this is one of the steps that are held: it cannot run before this one has ended."""
-        return self._family is not None and self._family.holds(uuid)
+        return self._children is not None and self._children.holds(uuid)
 
     def take_children(self) -> list[dict[str, Any]]:
         """What was kept since the last call."""
-        return [] if self._family is None else self._family.take()
+        return [] if self._children is None else self._children.take()
 
     def record(self, stage: str, response: str) -> None:
         """The end of compute, before the stages that come after it."""

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from stepwell.bell import Bell
 from stepwell.define.registry import Registry
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
@@ -23,20 +22,21 @@ from stepwell.model.states import State
 from stepwell.run.claim import Claimer
 from stepwell.run.claimed import Claim, Ended
 from stepwell.run.ending import Ending
-from stepwell.run.executors import LINE_SECONDS, Executor
+from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.finish import Finisher
-from stepwell.run.heart import Heart
+from stepwell.run.heartbeat import Heartbeat
 from stepwell.run.lifecycle import describe, not_completed
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
+from stepwell.service.wakeup import WakePipe
 from stepwell.share.strategies import Strategy
-from stepwell.store import Database, News, Row, Transaction
+from stepwell.store import Database, Row, Transaction, Wake
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 # One claim takes no more: beyond it, nothing is won (measured: 128 rows a tenth slower, 512 as fast).
 BATCH: Final = 256
 POLL_SECONDS: Final = 1.0  # the floor under every wake-up
-# News may be older than the commit that it is about (see `QUIET_SECONDS`): look again soon after it.
+# Wake may be older than the commit that it is about (see `NOTIFY_INTERVAL_SECONDS`): look again soon after it.
 ECHO_SECONDS: Final = (0.006, 0.03)
 # After this long without news, any is taken for news of work.
 SILENCE_SECONDS: Final = 0.02
@@ -46,7 +46,7 @@ AHEAD_SECONDS: Final = 0.02
 HAND_BACK_SECONDS: Final = 0.5
 # Endings are gathered for so long while there is more to run.
 GATHER_SECONDS: Final = 0.005
-ROLL_CALL_SECONDS: Final = 1.0
+RECONCILE_SECONDS: Final = 1.0
 GRACE_SECONDS: Final = 30.0
 OUTAGE_SECONDS: Final = (0.2, 10.0)
 
@@ -79,7 +79,7 @@ class Worker:
         registry: Registry,
         finisher: Finisher,
         executor: Executor,
-        heart: Heart,
+        heart: Heartbeat,
         *,
         queues: Sequence[str] = (),
         strategy: Strategy | None = None,
@@ -90,7 +90,7 @@ class Worker:
         self._registry = registry
         self._finisher = finisher
         self._executor = executor
-        self._heart = heart
+        self._heartbeat = heart
         self._grace_seconds = grace_seconds
         self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
         self._claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
@@ -100,12 +100,12 @@ class Worker:
         self._seconds_per_step: float | None = None
         self._oldest_ending = 0.0
         self._endings: list[Ended] = []
-        self._bell = Bell()
+        self._wake_pipe = WakePipe()
         self._stops_at: float | None = None
         self._looks: list[float] = [0.0]  # moments at which to look for work, whatever is heard
         self._is_told = False  # that there is work: then it need not look first
         self._last_news = 0.0
-        self._next_roll_call = 0.0
+        self._next_reconcile = 0.0
         self._is_unsure = False  # whether its row may have become stale: then it says first that it is alive
         self._last_round = time.monotonic()
         self._outage = OUTAGE_SECONDS[0]
@@ -116,18 +116,18 @@ class Worker:
         """Take no new work; what still runs after the grace period (or now) is handed back. Safe in signal handlers."""
         deadline = time.monotonic() + (0.0 if at_once else self._grace_seconds)
         self._stops_at = deadline if self._stops_at is None else min(self._stops_at, deadline)
-        self._bell.ring()
+        self._wake_pipe.wake()
 
     def run(self) -> None:
         """Work until told to stop and nothing is left."""
-        ear = self._database.listen()
-        self._heart.start(self.row)
+        listener = self._database.listen()
+        self._heartbeat.start(self.row)
         self._last_round = time.monotonic()
         try:
             while self._stops_at is None or self._runs or self._waiting or self._endings:
-                news = ear.wait([self._bell, *self._executor.files()], self._pause())
-                self._bell.silence()
-                self._is_told = News.WORK in news and (ear.is_precise or self._was_silent())
+                news = listener.wait([self._wake_pipe, *self._executor.files()], self._pause())
+                self._wake_pipe.clear()
+                self._is_told = Wake.WORK in news and (listener.is_precise or self._was_silent())
                 if news:
                     self._last_news = time.monotonic()
                 self._round(news)
@@ -136,8 +136,8 @@ class Worker:
                     break
         finally:
             self._executor.close()
-            ear.close()
-            self._heart.stop()
+            listener.close()
+            self._heartbeat.stop()
             self._sign_off()
 
     def _was_silent(self) -> bool:
@@ -150,12 +150,12 @@ class Worker:
             times.append(self._stops_at)
         if self._waiting:
             times.append(self._waiting_since + HAND_BACK_SECONDS)
-        if self._executor.lined_up():
-            times.append(now + LINE_SECONDS)
+        if self._executor.prefetched():
+            times.append(now + PREFETCH_SECONDS)
         if now < self._quiet_until:
             times.append(self._quiet_until)
         else:
-            times.append(self._next_roll_call)
+            times.append(self._next_reconcile)
             if self._endings:
                 times.append(self._oldest_ending + GATHER_SECONDS)
             if self._executor.free() and self._stops_at is None:
@@ -179,11 +179,11 @@ class Worker:
         if now < self._quiet_until:
             return
         if now - self._last_round > self.row.alive_seconds / 2:  # it was stopped, or the machine was
-            self._is_unsure, self._next_roll_call = True, 0.0
+            self._is_unsure, self._next_reconcile = True, 0.0
         try:
-            if now >= self._next_roll_call:
-                self._call_the_roll(now)
-                self._next_roll_call = now + min(ROLL_CALL_SECONDS, self.row.alive_seconds / 4)
+            if now >= self._next_reconcile:
+                self._reconcile_leases(now)
+                self._next_reconcile = now + min(RECONCILE_SECONDS, self.row.alive_seconds / 4)
             self._exchange(now)
             self._outage = OUTAGE_SECONDS[0]
         except Exception as error:
@@ -197,7 +197,7 @@ class Worker:
         if self._waiting and now < self._oldest_ending + GATHER_SECONDS and len(self._endings) < BATCH:
             return  # the slots are busy, and there is more to come
         due = self._stops_at is None and bool(self._looks) and min(self._looks) <= now
-        ahead = self._ahead() - self._executor.lined_up() - len(self._waiting)
+        ahead = self._ahead() - self._executor.prefetched() - len(self._waiting)
         want = min(self._executor.free() + ahead, BATCH) if due else 0
         if due:
             self._looks = [moment for moment in self._looks if moment > now]
@@ -284,7 +284,7 @@ class Worker:
         for (claim, ending), state in zip(endings, states, strict=True):
             if state is None:
                 self.report.lost += 1
-                self._finisher.let_go(claim)
+                self._finisher.release_lease(claim)
             else:
                 self.report.ended[state.value] = self.report.ended.get(state.value, 0) + 1
             if state is State.FAILED and ending.notify:
@@ -308,15 +308,17 @@ class Worker:
             self._note_ending(run.claim, not_completed(step.cooldown, limit, message), now)
             self._looks.append(now)
 
-    def _call_the_roll(self, now: float) -> None:
+    def _reconcile_leases(self, now: float) -> None:
         """Compare the leases on record with the runs at hand."""
-        self._heart.look_after(self.row)
+        self._heartbeat.ensure_running(self.row)
         if self._is_unsure:
             self.row.heartbeat()
             self._is_unsure = False
 
         def look(tx: Transaction) -> tuple[list[Row], bool]:
-            return tx.rows("roll_call", worker=self.row.id), tx.value("is_registered", worker=self.row.id) is not None
+            return tx.rows("leases_of_worker", worker=self.row.id), tx.value(
+                "is_registered", worker=self.row.id
+            ) is not None
 
         rows, registered = self._database.read(look)
         leases = {(row["id"], row["lease_token"]): State(row["state"]) for row in rows}
@@ -340,7 +342,7 @@ class Worker:
             if leases[step_id, token] is State.RUNNING:
                 self._finisher.hand_back(claim)
             else:
-                self._finisher.let_go(claim)
+                self._finisher.release_lease(claim)
         if not registered:
             self._register_again()
 
@@ -354,9 +356,9 @@ class Worker:
         self.report.lost += len(self._runs) + len(self._waiting)
         self._runs.clear()
         self._waiting.clear()
-        self._heart.stop()
+        self._heartbeat.stop()
         self.row.register()
-        self._heart.start(self.row)
+        self._heartbeat.start(self.row)
 
     def _wait_out(self, error: Exception) -> None:
         """Leave the database alone for a while; what runs goes on, and so do time limits and signals."""
@@ -366,7 +368,7 @@ class Worker:
         )
         self._quiet_until = time.monotonic() + self._outage * random.uniform(0.5, 1.0)
         self._outage = min(2 * self._outage, OUTAGE_SECONDS[1])
-        self._is_unsure, self._next_roll_call = True, 0.0
+        self._is_unsure, self._next_reconcile = True, 0.0
         self._looks = [self._quiet_until]
 
     # the end --------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from stepwell.model.errors import StepwellError
-from stepwell.store import Database, News, Transaction
+from stepwell.store import Database, Transaction, Wake
 
 Kind: TypeAlias = Literal["total", "queue", "action"]
 
@@ -74,7 +74,7 @@ def room_for_claim(tx: Transaction) -> Room:
     return room
 
 
-def let_keys_pass(tx: Transaction, now: datetime) -> int:
+def unblock_keys(tx: Transaction, now: datetime) -> int:
     """Let as many steps of each marked key pass as there are places; returns how many did.
 
     Only those that somebody can run now: a step that no live worker serves does not take a place from the others.
@@ -83,10 +83,10 @@ def let_keys_pass(tx: Transaction, now: datetime) -> int:
     for key in sorted(row["concurrency_key"] for row in tx.rows("marked_keys", limit=KEYS_AT_ONCE)):
         tx.rows("lock_name", name=f"concurrency {key}")
         tx.change("forget_key_marks", key=key)
-        tx.change("hold_again", key=key, now=now)
-        passed += tx.change("let_pass", key=key, now=now)
+        tx.change("block_key_again", key=key, now=now)
+        passed += tx.change("unblock_key", key=key, now=now)
     if passed:
-        tx.tell(News.WORK)
+        tx.tell(Wake.WORK)
     return passed
 
 
@@ -101,7 +101,7 @@ def look_at_lanes(
     def work(tx: Transaction) -> None:
         names = {"queues": tx.array(sorted(queues)), "actions": tx.array(sorted(actions))}
         if tx.change("mark_keys_of_lanes", **names, worker=worker, now=now):
-            tx.tell(News.DECISIONS)
+            tx.tell(Wake.DECISIONS)
 
     database.transact(work)
 
@@ -113,7 +113,7 @@ def look_at_keys_left_behind(database: Database, now: datetime) -> None:
     def work(tx: Transaction) -> None:
         for key in keys:
             tx.change("mark_key", key=key)
-        tx.tell(News.DECISIONS)
+        tx.tell(Wake.DECISIONS)
 
     if keys:
         database.transact(work)
@@ -172,7 +172,7 @@ class Limits:
 
         def work(tx: Transaction) -> None:
             if tx.change("mark_keys_under_limit", kind=kind, name=name):
-                tx.tell(News.DECISIONS)
+                tx.tell(Wake.DECISIONS)
 
         if kind != "total":
             self._database.transact(work)
@@ -193,4 +193,4 @@ def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> None:
         tx.change("lift_limit", kind=kind, name=name)
     else:
         tx.change("set_limit", kind=kind, name=name, maximum=maximum)
-    tx.tell(News.WORK)
+    tx.tell(Wake.WORK)

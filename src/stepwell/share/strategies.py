@@ -21,16 +21,16 @@ from stepwell.model.errors import StepwellError
 Priority: TypeAlias = int | float | Decimal | Fraction
 Order: TypeAlias = Literal["by age", "by priority"]
 
-DEFAULT_PRIORITY: Final = 1
+DEFAULT_WEIGHT: Final = 1
 # The urgent come first, but one slot in so many is for the rest while any waits; where there are fewer slots, one turn
 # in so many. So constant urgent work starves nobody. (`pick` in sql/*/tick.sql spells the number out.)
-URGENT_TURNS: Final = 8
+NORMAL_SHARE: Final = 8
 
 NONE: Final[Mapping[str, int]] = MappingProxyType({})
 _LOGGER: Final = logging.getLogger("stepwell.share")
 
 
-class InvalidPriority(StepwellError, ValueError):
+class InvalidWeight(StepwellError, ValueError):
     """A priority that is not a positive number."""
 
 
@@ -92,13 +92,13 @@ class DivideTotalValueEqually(Strategy):
     >>> DivideTotalValueEqually().grants(1, {"mail": 50, "report": 50}, {"mail": 3, "report": 1}, {"mail": 3})
     {'mail': 0, 'report': 1}
 
-    Each call stands for itself; a worker, whose claims may be too small to be divided, takes turns (`TakeTurns`).
+    Each call stands for itself; a worker, whose claims may be too small to be divided, takes turns (`SharesOverTime`).
     """
 
     def for_worker(self, slots: int) -> Strategy:
-        from stepwell.share.turns import TakeTurns
+        from stepwell.share.over_time import SharesOverTime
 
-        return TakeTurns(slots)
+        return SharesOverTime(slots)
 
     def grants(
         self,
@@ -171,7 +171,7 @@ def claimants_of(
 ) -> list[Claimant]:
     """The actions that have work, the larger priority first, then by name."""
     claimants = [
-        Claimant(action, _exactly(action, priorities.get(action, DEFAULT_PRIORITY)), held.get(action, 0), count)
+        Claimant(action, _exactly(action, priorities.get(action, DEFAULT_WEIGHT)), held.get(action, 0), count)
         for action, count in waiting.items()
         if count > 0
     ]
@@ -235,5 +235,5 @@ def _exactly(action: str, priority: Any) -> Fraction:
     except (TypeError, ValueError, OverflowError):
         exact = Fraction(0)  # not a number, or infinite: refused with the rest
     if exact <= 0:
-        raise InvalidPriority(f"the priority of {action!r} is {priority!r}; it must be a number above 0, like 1 or 2.5")
+        raise InvalidWeight(f"the priority of {action!r} is {priority!r}; it must be a number above 0, like 1 or 2.5")
     return exact

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stepwell.clock import Clock
+from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
 from stepwell.store.database import Database, Row, Transaction
-from stepwell.store.ear import Ear, News
+from stepwell.store.listener import Listener, Wake
 
-__all__ = ["Database", "Ear", "News", "Row", "Transaction", "open_database"]
+__all__ = ["Database", "Listener", "Wake", "Row", "Transaction", "open_database"]
 
 
 def open_database(url: str, clock: Clock) -> Database:

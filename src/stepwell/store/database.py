@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-from stepwell.clock import Clock
+from stepwell.model.clock import Clock
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
-from stepwell.store.ear import Ear, News
+from stepwell.store.listener import Listener, Wake
 from stepwell.store.statements import statements
 
 T = TypeVar("T")
@@ -63,10 +63,10 @@ class Transaction(ABC):
         return self._change(self._sql[statement], parameters)
 
     @abstractmethod
-    def tell(self, news: News) -> None:
+    def tell(self, news: Wake) -> None:
         """Let those who listen know when this is committed."""
 
-    def to_be_told(self, *news: News) -> list[str]:
+    def wakes_to_send(self, *news: Wake) -> list[str]:
         """The same for a statement that lets them know itself: what it has to say."""
         for each in news:
             self.tell(each)
@@ -149,7 +149,7 @@ class Database(ABC):
         """The caller's own open transaction; it commits or rolls back what is done in it."""
 
     @abstractmethod
-    def listen(self) -> Ear:
+    def listen(self) -> Listener:
         """Hear what other transactions tell."""
 
     @abstractmethod

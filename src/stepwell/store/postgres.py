@@ -22,10 +22,10 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import args_row, dict_row
 from psycopg.types.string import TextLoader
 
-from stepwell.clock import Clock, SystemClock
+from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, StepwellError
 from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
-from stepwell.store.ear import EVERYTHING, Ear, News
+from stepwell.store.listener import ANY_WAKE, Listener, Wake
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ MAX_CONNECTIONS: Final = 8
 CLOCK_READING_SECONDS: Final = 30.0
 # Notifications make commits wait for each other (measured: 8 writers 11.3 k to 4.2 k transactions/s), so one process
 # sends no more than one of a kind in this time. Whoever was woken looks again after it: see `run.worker`.
-QUIET_SECONDS: Final = 0.005
+NOTIFY_INTERVAL_SECONDS: Final = 0.005
 # A statement is prepared when it is used again on a connection: planning a claim takes longer than running it.
 PREPARE_AFTER: Final = 1
 PREPARED_MAX: Final = 300  # more than there are statements
@@ -78,22 +78,25 @@ _translated: Final = _Translation()
 
 class PostgresTransaction(Transaction):
     def __init__(
-        self, connection: psycopg.Connection[Any], sql: dict[str, str], is_news: Callable[[News], bool] = lambda _: True
+        self,
+        connection: psycopg.Connection[Any],
+        sql: dict[str, str],
+        should_send: Callable[[Wake], bool] = lambda _: True,
     ) -> None:
         super().__init__(sql)
         self._connection = connection
-        self._is_news = is_news
-        self.told: set[News] = set()
+        self._should_send = should_send
+        self.woken: set[Wake] = set()
         self.has_begun = False  # whether the server has answered to anything
 
-    def tell(self, news: News) -> None:
-        self.told.add(news)
+    def tell(self, news: Wake) -> None:
+        self.woken.add(news)
 
-    def to_be_told(self, *news: News) -> list[str]:
-        return [each.value for each in news if self._is_news(each)]
+    def wakes_to_send(self, *news: Wake) -> list[str]:
+        return [each.value for each in news if self._should_send(each)]
 
     def notify(self) -> None:
-        for news in self.to_be_told(*sorted(self.told)):
+        for news in self.wakes_to_send(*sorted(self.woken)):
             self.rows("notify", news=news)
 
     def _cursor(self) -> psycopg.Cursor[Row]:
@@ -161,13 +164,13 @@ class _CallersTransaction(PostgresTransaction):
         _read_as_text(cursor)  # and not the connection: the caller may want to read them another way
         return cursor
 
-    def tell(self, news: News) -> None:
-        if news not in self.told:
-            self.told.add(news)
+    def tell(self, news: Wake) -> None:
+        if news not in self.woken:
+            self.woken.add(news)
             self.rows("notify", news=news.value)
 
 
-class PostgresEar(Ear):
+class PostgresListener(Listener):
     """Listens on a connection of its own. While that is lost, everything may have been told."""
 
     is_precise = True
@@ -196,19 +199,19 @@ class PostgresEar(Ear):
     def fileno(self) -> int:
         return -1 if self._connection is None else self._connection.fileno()
 
-    def heard(self) -> Collection[News]:
+    def poll_wakes(self) -> Collection[Wake]:
         if self._connection is None:
             if time.monotonic() < self._next_try:
                 return ()
             self._connect()
-            return EVERYTHING
+            return ANY_WAKE
         try:
             told = [notice.payload for notice in self._connection.notifies(timeout=0)]
         except psycopg.Error:
             self._connection.close()
             self._connection = None
-            return EVERYTHING
-        return {News(payload) for payload in told if payload in EVERYTHING}
+            return ANY_WAKE
+        return {Wake(payload) for payload in told if payload in ANY_WAKE}
 
     def close(self) -> None:
         if self._connection is not None:
@@ -247,7 +250,7 @@ class PostgresDatabase(Database):
         self._pid = os.getpid()
         self._reading: tuple[datetime, float] | None = None
         self._prepares = True
-        self._told_at: dict[News, float] = {}
+        self._sent_at: dict[Wake, float] = {}
 
     def now(self) -> datetime:
         """The database's clock, read now and then and carried on by the monotonic one: machines need not agree."""
@@ -302,7 +305,7 @@ class PostgresDatabase(Database):
         with _translated, self._preparing(), self._pool.connection() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
-            tx = PostgresTransaction(connection, self.sql, self._is_news)
+            tx = PostgresTransaction(connection, self.sql, self._should_send)
             try:
                 if isinstance(self.clock, SystemClock) and self._read_clock(tx):
                     connection.rollback()  # whoever holds one snapshot has to say so before anything else
@@ -310,7 +313,7 @@ class PostgresDatabase(Database):
                 yield tx
                 tx.notify()
             except BaseException as error:
-                self._told_at.clear()  # what this one told did not arrive
+                self._sent_at.clear()  # what this one told did not arrive
                 # It was dead when we got it: another one may not be.
                 if isinstance(error, DatabaseUnavailable) and connection.closed and not tx.has_begun:
                     raise Conflict(str(error)) from error
@@ -330,16 +333,16 @@ class PostgresDatabase(Database):
             _LOGGER.warning("prepared statements do not work here (%s): going on without them", error)
             raise Conflict(str(error)) from error
 
-    def _is_news(self, news: News) -> bool:
-        """Whether there is a point in telling it again: see `QUIET_SECONDS`."""
+    def _should_send(self, news: Wake) -> bool:
+        """Whether there is a point in telling it again: see `NOTIFY_INTERVAL_SECONDS`."""
         elapsed = self.clock.monotonic()
-        if elapsed - self._told_at.get(news, -1.0) <= QUIET_SECONDS:
+        if elapsed - self._sent_at.get(news, -1.0) <= NOTIFY_INTERVAL_SECONDS:
             return False
-        self._told_at[news] = elapsed
+        self._sent_at[news] = elapsed
         return True
 
-    def listen(self) -> Ear:
-        return PostgresEar(self.url)
+    def listen(self) -> Listener:
+        return PostgresListener(self.url)
 
     def within(self, connection: Any) -> PostgresTransaction:
         if not isinstance(connection, psycopg.Connection):

@@ -23,10 +23,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from stepwell.clock import Clock
+from stepwell.model.clock import Clock
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, SchemaError, StepwellError
 from stepwell.store.database import Conflict, Database, MigrationSession, Row, Transaction
-from stepwell.store.ear import CountingEar, Ear, News, SqliteEar
+from stepwell.store.listener import CommitListener, Listener, SqliteListener, Wake
 from stepwell.store.wal import is_longer_than, log_of
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
 BUSY_SECONDS: Final = 10.0
 # How long a writer sleeps before it asks again whether it is its turn: at first, and after a while. SQLite itself would
 # sleep for up to a tenth of a second, and whoever asks more often would always be first.
-TURN_SECONDS: Final = (0.0003, 0.005)
+BEGIN_RETRY_SECONDS: Final = (0.0003, 0.005)
 # A checkpoint well before the 1,000 pages at which SQLite would make one by itself.
 CHECKPOINT_PAGES: Final = 500
 # What stays of the log after a checkpoint, to be written over: then a commit need not make the file longer, which costs
@@ -160,7 +160,7 @@ class SqliteTransaction(Transaction):
             (changed,) = self._connection.execute("SELECT changes()").fetchone()
             return int(changed)
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: Wake) -> None:
         pass  # those who listen see by themselves that there was a commit
 
     def array(self, values: Sequence[Any]) -> str:
@@ -239,7 +239,7 @@ class SqliteDatabase(Database):
         self._lock = threading.RLock()
         self._connection = self._connect()
         if _journal_mode(self._connection) == "wal":
-            self._take_turns()
+            self._wait_without_sqlite()
         self._reading_lock = threading.RLock()
         self._reader: sqlite3.Connection | None = None
         self._next_checkpoint = 0.0
@@ -293,7 +293,7 @@ class SqliteDatabase(Database):
                         "put it on a local disk; nothing was written"
                     )
 
-    def _take_turns(self) -> None:
+    def _wait_without_sqlite(self) -> None:
         """From now on it waits by itself: with a write-ahead log, only who begins to write finds others in the way."""
         self._connection.execute("PRAGMA busy_timeout = 0")
 
@@ -308,7 +308,7 @@ class SqliteDatabase(Database):
         with lock:
             with _translated:
                 if write:
-                    self._wait_for_its_turn()
+                    self._begin_immediate()
                 else:
                     connection.execute("BEGIN")
             try:
@@ -330,10 +330,10 @@ class SqliteDatabase(Database):
                 self._reader.execute("PRAGMA query_only = ON")
             return self._reader
 
-    def _wait_for_its_turn(self) -> None:
+    def _begin_immediate(self) -> None:
         """Begin to write, as soon as nobody else does."""
         deadline = time.monotonic() + BUSY_SECONDS
-        pause, longest = TURN_SECONDS
+        pause, longest = BEGIN_RETRY_SECONDS
         while True:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -364,8 +364,8 @@ class SqliteDatabase(Database):
                 now = time.monotonic()
                 self._next_checkpoint = now + CHECKPOINT_PATIENCE * (now - started)
 
-    def listen(self) -> Ear:
-        return CountingEar(lambda: self._commits) if self._path is None else SqliteEar(self._path)
+    def listen(self) -> Listener:
+        return CommitListener(lambda: self._commits) if self._path is None else SqliteListener(self._path)
 
     def within(self, connection: Any) -> SqliteTransaction:
         if not isinstance(connection, sqlite3.Connection):
@@ -390,7 +390,7 @@ class SqliteDatabase(Database):
             ) from conflict
         if self._path is not None:
             self._switch_to_wal(self._connection)
-            self._take_turns()
+            self._wait_without_sqlite()
 
     def close(self) -> None:
         with self._reading_lock:

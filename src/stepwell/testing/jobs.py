@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from stepwell.define.drafts import NewStep
+from stepwell.define.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.define.registry import JobDefinition
-from stepwell.enqueue.draft import NewStep
-from stepwell.run.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.run.running import current_step
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from stepwell.run.claimed import Claim, Ended
 
 # A step that was lined up behind another begins within this time, or in another slot.
-LINE_SECONDS: Final = 0.02
+PREFETCH_SECONDS: Final = 0.02
 
 ExecutorKind: TypeAlias = Literal["process", "thread", "async"]
 
@@ -40,7 +40,7 @@ class Executor(ABC):
         """Whether it can begin nothing, however short, before something that runs has let go."""
         return False
 
-    def lined_up(self) -> int:
+    def prefetched(self) -> int:
         """How many of the steps that were taken wait for the one before them."""
         return 0
 

@@ -21,58 +21,58 @@ import msgspec
 
 from stepwell.model import reasons
 from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError, UnknownAction
+from stepwell.run.channel import run_here
 from stepwell.run.claimed import ClaimedStep
-from stepwell.run.direct import run_here
 from stepwell.run.ending import Ending
 from stepwell.run.executors.inbox import Said
 from stepwell.run.lifecycle import describe, stack_of
-from stepwell.run.locate import load_app
 from stepwell.run.running import LeaseLost, RunningStep
-from stepwell.run.signals import SIGNALS_OF_THE_WORKER
+from stepwell.service.locate import load_app
+from stepwell.service.signals import WORKER_SIGNALS
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
 
     from stepwell.app import Stepwell
 
-TURN: Final = struct.Struct("!Q")  # the number of a run: whoever reads it may begin the run
+PERMIT: Final = struct.Struct("!Q")  # the number of a run: whoever reads it may begin the run
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class Desk:
     """Where a slot finds its next step.
 
-    The steps come through a pipe, ahead of their turn. The turns themselves, each the number of a run, come
+    The steps come through a pipe, ahead of their turn. The permits themselves, each the number of a run, come
     through a second one, which the worker can read as well: a turn is had by one of the two, so what the worker has
     taken back never begins here.
     """
 
-    def __init__(self, connection: Connection, turns: Connection) -> None:
+    def __init__(self, connection: Connection, permits: Connection) -> None:
         self._connection = connection
-        self._turns = turns.fileno()
-        self._any_turn = select.poll()
-        self._any_turn.register(turns, select.POLLIN)
+        self._permits = permits.fileno()
+        self._any_permit = select.poll()
+        self._any_permit.register(permits, select.POLLIN)
         self._steps: dict[int, ClaimedStep] = {}
 
     def next_run(self) -> tuple[int, ClaimedStep]:
         """Wait for a turn; says which, and gives its step."""
-        number = self._next_turn()
+        number = self._next_permit()
         while number not in self._steps:
             self._put_down(receive(self._connection))
         while (first := next(iter(self._steps))) < number:
             del self._steps[first]  # it was taken back
         return number, self._steps.pop(number)
 
-    def _next_turn(self) -> int:
+    def _next_permit(self) -> int:
         while True:
             try:
-                turn = os.read(self._turns, TURN.size)
+                turn = os.read(self._permits, PERMIT.size)
             except BlockingIOError:  # there is none, or the worker was faster
-                self._any_turn.poll()
+                self._any_permit.poll()
                 continue
-            if len(turn) < TURN.size:
+            if len(turn) < PERMIT.size:
                 raise EOFError
-            (number,) = TURN.unpack(turn)
+            (number,) = PERMIT.unpack(turn)
             return int(number)
 
     def answer(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Desk:
         self._steps.update((number, ClaimedStep(*facts)) for number, facts in message["run"].items())
 
 
-class PipeLine:
+class PipeChannel:
     """A run whose worker is at the other end of a pipe."""
 
     def __init__(self, connection: Connection, desk: Desk, number: int, cancelled: c_uint64) -> None:
@@ -141,7 +141,7 @@ class PipeLine:
             self._is_over = True
 
 
-def serve(connection: Connection, turns: Connection, app_name: str, cancelled: c_uint64, max_memory: int) -> None:
+def serve(connection: Connection, permits: Connection, app_name: str, cancelled: c_uint64, max_memory: int) -> None:
     """Run one step after the other until the pipe is closed. What has ended is said before the next one begins."""
     _settle_in(max_memory)
     try:
@@ -152,11 +152,11 @@ def serve(connection: Connection, turns: Connection, app_name: str, cancelled: c
     gc.freeze()  # what was imported stays: looking through it again and again would cost each run a microsecond or two
     send(connection, Said(say="ready"))
     pid = os.getpid()
-    desk = Desk(connection, turns)
+    desk = Desk(connection, permits)
     with suppress(EOFError, OSError, LeaseLost):
         while True:
             number, step = desk.next_run()
-            line = PipeLine(connection, desk, number, cancelled)
+            line = PipeChannel(connection, desk, number, cancelled)
             ending = _run(app, app_name, step, line)
             if os.getpid() != pid:
                 os._exit(0)  # a copy that the job forked and let return: it has nothing to say here
@@ -173,7 +173,7 @@ def _flush(stream: Any) -> None:
         return
 
 
-def _run(app: Stepwell, app_name: str, step: ClaimedStep, line: PipeLine) -> Ending:
+def _run(app: Stepwell, app_name: str, step: ClaimedStep, line: PipeChannel) -> Ending:
     try:
         definition = app.jobs[step.action]
     except UnknownAction as error:
@@ -225,9 +225,9 @@ def _leave_signals_to_the_worker() -> None:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    for number in SIGNALS_OF_THE_WORKER:
+    for number in WORKER_SIGNALS:
         signal.signal(number, stay)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS_OF_THE_WORKER)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, WORKER_SIGNALS)
 
 
 def send(connection: Connection, message: Any) -> None:

@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from stepwell.bell import Bell
 from stepwell.define.registry import Registry
+from stepwell.run.channel import DirectChannel, run_here
 from stepwell.run.claimed import Claim, Ended
-from stepwell.run.direct import DirectLine, run_here
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.running import RunningStep
+from stepwell.service.wakeup import WakePipe
 from stepwell.store import Database
 
 
@@ -29,12 +29,12 @@ class InProcessExecutor(Executor):
         self._database = database
         self._registry = registry
         self._finisher = finisher
-        self._bell = Bell()
+        self._wake_pipe = WakePipe()
         self._ended: deque[Ended] = deque()
-        self._lines: dict[tuple[int, int], DirectLine] = {}
+        self._lines: dict[tuple[int, int], DirectChannel] = {}
 
     @abstractmethod
-    def _begin(self, claim: Claim, line: DirectLine) -> None: ...
+    def _begin(self, claim: Claim, line: DirectChannel) -> None: ...
 
     def free(self) -> int:
         return self.slots - len(self._lines)
@@ -42,12 +42,12 @@ class InProcessExecutor(Executor):
     def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
         for claim in taken:
-            line = DirectLine(self._database, self._finisher, claim)
+            line = DirectChannel(self._database, self._finisher, claim)
             self._lines[claim.key] = line
             self._begin(claim, line)
         return taken
 
-    def _run_here(self, claim: Claim, line: DirectLine) -> None:
+    def _run_here(self, claim: Claim, line: DirectChannel) -> None:
         """The whole run, in the calling thread."""
         try:
             step = RunningStep(claim.step, line)
@@ -60,13 +60,13 @@ class InProcessExecutor(Executor):
         if isinstance(ending, BaseException):
             ending = Ending(verb="fail", reason="error", error=describe(ending), stack=stack_of(ending))
         self._ended.append((claim, ending))
-        self._bell.ring()
+        self._wake_pipe.wake()
 
     def files(self) -> Sequence[Any]:
-        return [self._bell]
+        return [self._wake_pipe]
 
     def collect(self) -> list[Ended]:
-        self._bell.silence()
+        self._wake_pipe.clear()
         ended = []
         while self._ended:
             claim, ending = self._ended.popleft()

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from stepwell.run.channel import DirectChannel
 from stepwell.run.claimed import Claim
-from stepwell.run.direct import DirectLine
 from stepwell.run.executors.in_process import InProcessExecutor
 from stepwell.run.lifecycle import handle
 from stepwell.run.running import RunningStep
@@ -35,7 +35,7 @@ class LoopExecutor(InProcessExecutor):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
-        self._incoming: deque[tuple[Claim, DirectLine]] = deque()
+        self._incoming: deque[tuple[Claim, DirectChannel]] = deque()
         self._cut: deque[tuple[int, int]] = deque()
         self._asked_at: float | None = None  # since when the loop owes an answer
         self._loop = asyncio.new_event_loop()
@@ -50,7 +50,7 @@ class LoopExecutor(InProcessExecutor):
             except BaseException as error:  # of a task that a job has started: whoever awaits that has it, too
                 _LOGGER.warning("%r came out of a task and would have ended the event loop; it goes on", error)
 
-    def _begin(self, claim: Claim, line: DirectLine) -> None:
+    def _begin(self, claim: Claim, line: DirectChannel) -> None:
         if not self._registry[claim.step.action].is_async:
             threading.Thread(target=self._run_here, args=(claim, line), name="stepwell-beside", daemon=True).start()
             return
@@ -68,9 +68,9 @@ class LoopExecutor(InProcessExecutor):
             if not line.cut_off:  # while the loop was busy
                 self._tasks[claim.key] = self._loop.create_task(self._run(claim, line))
         if was_held_up:
-            self._bell.ring()
+            self._wake_pipe.wake()
 
-    def _not_begun(self) -> Iterator[tuple[Claim, DirectLine]]:
+    def _not_begun(self) -> Iterator[tuple[Claim, DirectChannel]]:
         """Each is had by one: by the loop, or by the worker that takes it back."""
         with suppress(IndexError):
             while True:
@@ -88,7 +88,7 @@ class LoopExecutor(InProcessExecutor):
             return []
         return [claim for claim, _ in self._not_begun() if self._lines.pop(claim.key, None) is not None]
 
-    async def _run(self, claim: Claim, line: DirectLine) -> None:
+    async def _run(self, claim: Claim, line: DirectChannel) -> None:
         try:
             step = RunningStep(claim.step, line)
             definition = self._registry[step.action]

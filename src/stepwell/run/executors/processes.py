@@ -25,13 +25,13 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any, Final
 
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, InvalidStep
-from stepwell.run import signals
 from stepwell.run.claimed import Claim, ClaimedStep, Ended
 from stepwell.run.ending import Ending
-from stepwell.run.executors import LINE_SECONDS, Executor
-from stepwell.run.executors.child import TURN, send, serve
+from stepwell.run.executors import PREFETCH_SECONDS, Executor
+from stepwell.run.executors.child import PERMIT, send, serve
 from stepwell.run.executors.inbox import Inbox, Said
 from stepwell.run.finish import RESCUES, Finisher
+from stepwell.service import signals
 from stepwell.store import Database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
@@ -40,7 +40,7 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 RESTART_SECONDS: Final = (0.1, 30.0)
 NOTES_SECONDS: Final = 0.5
 ASK_AGAIN_SECONDS: Final = 1.0
-LONGEST_LINE: Final = 128
+PREFETCH_LIMIT: Final = 128
 # Of rows that a child has not read yet: more could fill the pipe, and then the worker would wait for the child.
 UNREAD_BYTES: Final = 98_304
 UNREAD_MESSAGES: Final = 16
@@ -68,24 +68,24 @@ class ProcessExecutor(Executor):
     def free(self) -> int:
         return sum(slot.is_free for slot in self._slots)
 
-    def lined_up(self) -> int:
+    def prefetched(self) -> int:
         return sum(max(0, len(slot.runs) - 1) for slot in self._slots)
 
     def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
-        longest = 1 if pace is None else min(int(LINE_SECONDS / max(pace, 1e-6)), LONGEST_LINE)
+        longest = 1 if pace is None else min(int(PREFETCH_SECONDS / max(pace, 1e-6)), PREFETCH_LIMIT)
         now = time.monotonic()
         lines = [(len(slot.runs), place) for place, slot in enumerate(self._slots) if slot.takes_steps(now)]
         heapify(lines)
         taken: list[Claim] = []
         while waiting and lines:
             length, place = lines[0]
-            if length and (length >= longest or not self._slots[place].can_line_up(waiting[0])):
+            if length and (length >= longest or not self._slots[place].can_prefetch(waiting[0])):
                 break
             taken.append(waiting.popleft())
-            self._slots[place].line_up(taken[-1], now)
+            self._slots[place].prefetch(taken[-1], now)
             heapreplace(lines, (length + 1, place))
         for slot in self._slots:
-            slot.send_lined_up()
+            slot.send_prefetched()
         return taken
 
     def give_back(self, *, everything: bool = False) -> list[Claim]:
@@ -237,13 +237,13 @@ class _Slot:
     def _spawn(self) -> None:
         app_name, max_memory = self._made
         self.connection, theirs = self._context.Pipe()
-        self._turns, self._their_turns = self._context.Pipe()  # both ends stay open here: see `take_back`
-        os.set_blocking(self._their_turns.fileno(), False)
+        self._permits, self._their_permits = self._context.Pipe()  # both ends stay open here: see `take_back`
+        os.set_blocking(self._their_permits.fileno(), False)
         process = self._context.Process(
-            target=serve, args=(theirs, self._their_turns, app_name, self.cancelled, max_memory), daemon=True
+            target=serve, args=(theirs, self._their_permits, app_name, self.cancelled, max_memory), daemon=True
         )
         resource_tracker.ensure_running()  # or it would be started in between, and let the signals through again
-        with signals.held_back():  # the first slot starts the fork server, too
+        with signals.blocked():  # the first slot starts the fork server, too
             process.start()
         self.process = process
         theirs.close()
@@ -252,11 +252,11 @@ class _Slot:
         self._sentinel.register(self.process.sentinel, select.POLLIN)
         self.ready = self._has_served = self.was_cut = False
         self._begun = 0.0
-        self._lined_up: dict[int, ClaimedStep] = {}  # not sent yet
+        self._prefetched: dict[int, ClaimedStep] = {}  # not sent yet
         self._unread: deque[tuple[int, int]] = deque()  # numbers of runs, and about how long their rows are
         self._unread_bytes = 0
         self._unread_messages: deque[int] = deque()  # the first number in each
-        self._cancelled_in_line: set[int] = set()
+        self._cancelled_ahead: set[int] = set()
 
     def welcome(self) -> None:
         """It has imported the app and waits for work."""
@@ -274,14 +274,14 @@ class _Slot:
     def takes_steps(self, now: float) -> bool:
         return self.ready and self.process is not None and not self.is_held_up(now)
 
-    def can_line_up(self, claim: Claim) -> bool:
+    def can_prefetch(self, claim: Claim) -> bool:
         """Behind another step. One with a time limit cannot: its time begins when it is taken."""
         fits = self._unread_bytes + _bytes(claim) <= UNREAD_BYTES and len(self._unread_messages) < UNREAD_MESSAGES
         return fits and not claim.step.timeout
 
     def is_held_up(self, now: float) -> bool:
         """Whether its step takes longer than those behind it can wait."""
-        return bool(self.runs) and now - self._begun > LINE_SECONDS
+        return bool(self.runs) and now - self._begun > PREFETCH_SECONDS
 
     def files(self) -> list[Any]:
         return [] if self.process is None else [self.connection, self.process.sentinel]
@@ -289,23 +289,23 @@ class _Slot:
     def is_alive(self) -> bool:
         return self.process is not None and not self._sentinel.poll(0)
 
-    def line_up(self, claim: Claim, now: float) -> None:
+    def prefetch(self, claim: Claim, now: float) -> None:
         if not self.runs:
             self._begin(now)
         self._number += 1
         self.runs.append((self._number, claim))
-        self._lined_up[self._number] = claim.step
+        self._prefetched[self._number] = claim.step
         self._unread.append((self._number, _bytes(claim)))
         self._unread_bytes += self._unread[-1][1]
 
-    def send_lined_up(self) -> None:
-        lined_up, self._lined_up = self._lined_up, {}
-        if lined_up:
-            self._unread_messages.append(next(iter(lined_up)))
+    def send_prefetched(self) -> None:
+        prefetched, self._prefetched = self._prefetched, {}
+        if prefetched:
+            self._unread_messages.append(next(iter(prefetched)))
             with suppress(OSError):  # it has just died: the next collect notices
                 # First, for a child that waits for its turn reads nothing else, and a row may be longer than the pipe.
-                os.write(self._turns.fileno(), b"".join(map(TURN.pack, lined_up)))
-                send(self.connection, {"run": lined_up})
+                os.write(self._permits.fileno(), b"".join(map(PERMIT.pack, prefetched)))
+                send(self.connection, {"run": prefetched})
 
     def _begin(self, now: float) -> None:
         self._begun = now
@@ -314,20 +314,20 @@ class _Slot:
     def go_on(self) -> None:
         """The first run has ended, and the next begins."""
         number, _ = self.runs.popleft()
-        self._cancelled_in_line.discard(number)
+        self._cancelled_ahead.discard(number)
         while self._unread and self._unread[0][0] <= number:
             self._unread_bytes -= self._unread.popleft()[1]
         while self._unread_messages and self._unread_messages[0] <= number:
             self._unread_messages.popleft()
         self._begin(time.monotonic())
-        if self.runs and self.runs[0][0] in self._cancelled_in_line:
+        if self.runs and self.runs[0][0] in self._cancelled_ahead:
             self.cancelled.value = self.runs[0][0]
 
     def request_cancel(self, claim: Claim) -> None:
         """Now, or as soon as it has begun."""
         for place, (number, mine) in enumerate(self.runs):
             if mine.key == claim.key:
-                self._cancelled_in_line.add(number)
+                self._cancelled_ahead.add(number)
                 if place == 0:
                     self.cancelled.value = number
 
@@ -336,7 +336,7 @@ class _Slot:
         numbers: set[int] = set()
         with suppress(BlockingIOError):
             while self.process is not None:
-                numbers.update(TURN.unpack(os.read(self._their_turns.fileno(), TURN.size)))
+                numbers.update(PERMIT.unpack(os.read(self._their_permits.fileno(), PERMIT.size)))
         taken_back = [claim for number, claim in self.runs if number in numbers]
         self.runs = deque(run for run in self.runs if run[0] not in numbers)
         return taken_back
@@ -362,7 +362,7 @@ class _Slot:
         self.kill()
         self.wait_for_its_end()
         code = self.process.exitcode
-        for end in (self.connection, self._turns, self._their_turns):
+        for end in (self.connection, self._permits, self._their_permits):
             end.close()
         self.process = None
         if self._has_served:

@@ -6,8 +6,8 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
+from stepwell.run.channel import DirectChannel
 from stepwell.run.claimed import Claim
-from stepwell.run.direct import DirectLine
 from stepwell.run.executors.in_process import InProcessExecutor
 
 
@@ -16,11 +16,11 @@ class ThreadExecutor(InProcessExecutor):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._work: SimpleQueue[tuple[Claim, DirectLine] | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[Claim, DirectChannel] | None] = SimpleQueue()
         self._threads = 0
         self._lock = threading.Lock()
 
-    def _begin(self, claim: Claim, line: DirectLine) -> None:
+    def _begin(self, claim: Claim, line: DirectChannel) -> None:
         with self._lock:
             needed = self._threads < min(self.slots, len(self._lines))
             self._threads += needed

@@ -36,7 +36,7 @@ CREATE TABLE steps (
     -- Facts about the neighbourhood, kept on the row so that its own lock guards them.
     placed            boolean NOT NULL DEFAULT false, -- false: plain SQL wrote it, the next tick gives it its place
     dependencies      integer NOT NULL DEFAULT 0,
-    followed          boolean NOT NULL DEFAULT false,
+    has_dependents          boolean NOT NULL DEFAULT false,
     has_children      boolean NOT NULL DEFAULT false,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
@@ -195,11 +195,11 @@ CREATE SEQUENCE steps_round_robin MINVALUE 0 START 0;
 
 -- How work is found ------------------------------------------------------------------------------------
 
--- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is held ('running').
+-- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is key_blocked ('running').
 -- A step that waits behind others has no row here, so it costs nothing.
 CREATE TABLE steps_agenda (
     step_id  bigint PRIMARY KEY,
-    stage    text NOT NULL CHECK (stage IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
+    status   text NOT NULL CHECK (status IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
                                               'running')),
     "group"  text,
     queue    text NOT NULL,
@@ -207,17 +207,17 @@ CREATE TABLE steps_agenda (
     rank     smallint NOT NULL, -- 0: high priority, 1: the rest
     due_at   timestamptz,
     concurrency_key text,
-    held     boolean NOT NULL DEFAULT false -- its key is taken: not to be picked before a tick has let it pass
+    key_blocked     boolean NOT NULL DEFAULT false -- its key is taken: not to be picked before a tick has let it pass
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
-CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
-CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE stage = 'delayed';
-CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, stage, held, rank, step_id) WHERE concurrency_key IS NOT NULL;
-CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE stage = 'unchecked';
-CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE stage = 'exhausted';
-CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE stage = 'new';
-CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'dispatched';
-CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE stage = 'running';
+CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
+CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
+CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE status = 'delayed';
+CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, status, key_blocked, rank, step_id) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE status = 'unchecked';
+CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE status = 'exhausted';
+CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE status = 'new';
+CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE status = 'dispatched';
+CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status = 'running';
 
 -- Keys for which a place may have become free, or for which a step has begun to wait: read by the next tick.
 CREATE TABLE steps_key_marks (
@@ -267,9 +267,9 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda FOR EACH ROW
-    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.stage = 'open') EXECUTE FUNCTION steps_mark_key();
-CREATE TRIGGER steps_key_changed AFTER UPDATE OF stage ON steps_agenda FOR EACH ROW
-    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.stage <> OLD.stage AND NEW.stage NOT IN ('dispatched', 'running'))
+    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.status = 'open') EXECUTE FUNCTION steps_mark_key();
+CREATE TRIGGER steps_key_changed AFTER UPDATE OF status ON steps_agenda FOR EACH ROW
+    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.status <> OLD.status AND NEW.status NOT IN ('dispatched', 'running'))
     EXECUTE FUNCTION steps_mark_key();
 CREATE TRIGGER steps_key_left AFTER DELETE ON steps_agenda FOR EACH ROW
     WHEN (OLD.concurrency_key IS NOT NULL) EXECUTE FUNCTION steps_mark_key();
@@ -284,7 +284,7 @@ CREATE FUNCTION steps_created() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
-    INSERT INTO steps_agenda (step_id, stage, queue, action, rank)
+    INSERT INTO steps_agenda (step_id, status, queue, action, rank)
     SELECT id, 'new', queue, action, 1 FROM new_rows WHERE NOT placed;
     RETURN NULL;
 END $$;
@@ -315,7 +315,7 @@ CREATE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     WITH changed AS MATERIALIZED (
         SELECT n.id, n."group", n.queue, n.action, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
-               n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.followed, n.has_children,
+               n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.has_dependents, n.has_children,
                n.parent_step_id, n.placed, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
                n.own_code_done_at, l.mover = 'anyone' OR l.mover = 'operator' AND n.actor LIKE 'operator:%' AS legal,
                t.twice
@@ -330,24 +330,24 @@ BEGIN
         DELETE FROM steps_agenda a USING changed c
         WHERE a.step_id = c.id AND c.state NOT IN ('Pending', 'Dispatched') AND c.lease_worker IS NULL
     ), moved_on_agenda AS (
-        UPDATE steps_agenda a SET stage = CASE c.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
+        UPDATE steps_agenda a SET status = CASE c.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
         FROM changed c
         WHERE a.step_id = c.id
           AND (c.state = 'Dispatched'
                OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
     ), joined_agenda AS (
-        INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+        INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
         SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", queue, action,
                CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
         FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
-        ON CONFLICT (step_id) DO UPDATE SET stage = excluded.stage, due_at = excluded.due_at, held = excluded.held
+        ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, key_blocked = excluded.key_blocked
     ), concluded AS (
         DELETE FROM steps_unconcluded u USING changed c
         WHERE u.step_id = c.id AND c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
-          AND (c.parent_step_id IS NOT NULL OR c.followed)
+          AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
     ), ended AS (
         UPDATE steps_unconcluded u SET ended = c.is_terminal AND c.lease_worker IS NULL FROM changed c
-        WHERE u.step_id = c.id AND (c.parent_step_id IS NOT NULL OR c.followed)
+        WHERE u.step_id = c.id AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
           AND NOT (c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL)
           AND u.ended <> (c.is_terminal AND c.lease_worker IS NULL)
     ), marked AS (
@@ -355,7 +355,7 @@ BEGIN
         SELECT "group", id FROM changed
         WHERE "group" IS NOT NULL
           -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
-          AND (followed OR has_children OR parent_step_id IS NOT NULL
+          AND (has_dependents OR has_children OR parent_step_id IS NOT NULL
                AND coalesce(reason, '') NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
           AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL)
     )
@@ -414,7 +414,7 @@ SELECT s.id AS step_id,
                WHERE e.step_id = s.id
                  AND (d.state IN ('Pending', 'Dispatched', 'Running', 'Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
            ELSE false
-       END AS hopeless
+       END AS unsatisfiable
 FROM steps s;
 
 INSERT INTO steps_dispatcher ("group", rotation) VALUES

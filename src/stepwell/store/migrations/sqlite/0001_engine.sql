@@ -39,7 +39,7 @@ CREATE TABLE steps (
     -- Facts about the neighbourhood, kept on the row so that its own lock guards them.
     placed            integer NOT NULL DEFAULT 0, -- false: plain SQL wrote it, the next tick gives it its place
     dependencies      integer NOT NULL DEFAULT 0,
-    followed          integer NOT NULL DEFAULT 0,
+    has_dependents          integer NOT NULL DEFAULT 0,
     has_children      integer NOT NULL DEFAULT 0,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
@@ -198,11 +198,11 @@ INSERT INTO steps_round_robin VALUES (0);
 
 -- How work is found ------------------------------------------------------------------------------------
 
--- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is held ('running').
+-- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is key_blocked ('running').
 -- A step that waits behind others has no row here, so it costs nothing.
 CREATE TABLE steps_agenda (
     step_id  integer PRIMARY KEY,
-    stage    text NOT NULL CHECK (stage IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
+    status   text NOT NULL CHECK (status IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
                                               'running')),
     "group"  text,
     queue    text NOT NULL,
@@ -210,17 +210,17 @@ CREATE TABLE steps_agenda (
     rank     integer NOT NULL, -- 0: high priority, 1: the rest
     due_at   text,
     concurrency_key text,
-    held     integer NOT NULL DEFAULT 0 -- its key is taken: not to be picked before a tick has let it pass
+    key_blocked     integer NOT NULL DEFAULT 0 -- its key is taken: not to be picked before a tick has let it pass
 );
-CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
-CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'open' AND NOT held;
-CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE stage = 'delayed';
-CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, stage, held, rank, step_id) WHERE concurrency_key IS NOT NULL;
-CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE stage = 'unchecked';
-CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE stage = 'exhausted';
-CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE stage = 'new';
-CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE stage = 'dispatched';
-CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE stage = 'running';
+CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
+CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
+CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE status = 'delayed';
+CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, status, key_blocked, rank, step_id) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE status = 'unchecked';
+CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE status = 'exhausted';
+CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE status = 'new';
+CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE status = 'dispatched';
+CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status = 'running';
 
 -- Keys for which a place may have become free, or for which a step has begun to wait: read by the next tick.
 CREATE TABLE steps_key_marks (
@@ -264,12 +264,12 @@ CREATE TABLE steps_marks (
 );
 CREATE INDEX steps_marks_by_group ON steps_marks ("group", id);
 
-CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda WHEN NEW.concurrency_key IS NOT NULL AND NEW.stage = 'open'
+CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda WHEN NEW.concurrency_key IS NOT NULL AND NEW.status = 'open'
 BEGIN
     INSERT INTO steps_key_marks (concurrency_key) VALUES (NEW.concurrency_key);
 END;
-CREATE TRIGGER steps_key_changed AFTER UPDATE OF stage ON steps_agenda
-WHEN NEW.concurrency_key IS NOT NULL AND NEW.stage <> OLD.stage AND NEW.stage NOT IN ('dispatched', 'running')
+CREATE TRIGGER steps_key_changed AFTER UPDATE OF status ON steps_agenda
+WHEN NEW.concurrency_key IS NOT NULL AND NEW.status <> OLD.status AND NEW.status NOT IN ('dispatched', 'running')
 BEGIN
     INSERT INTO steps_key_marks (concurrency_key) VALUES (NEW.concurrency_key);
 END;
@@ -286,7 +286,7 @@ END;
 
 CREATE TRIGGER steps_created_by_sql AFTER INSERT ON steps WHEN NOT NEW.placed
 BEGIN
-    INSERT INTO steps_agenda (step_id, stage, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
+    INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
     -- What PostgreSQL's type does: there is one way to write a UUID.
     UPDATE steps SET uuid = lower(uuid), workflow_id = lower(workflow_id), block_uuid = lower(block_uuid),
         child_block_uuid = lower(child_block_uuid)
@@ -374,10 +374,10 @@ BEGIN
       AND (NEW.state = 'Pending' AND OLD.state <> 'Pending'
            OR NEW.state NOT IN ('Pending', 'Dispatched') AND NEW.lease_worker IS NULL
               AND (OLD.state IN ('Pending', 'Dispatched') OR OLD.lease_worker IS NOT NULL));
-    UPDATE steps_agenda SET stage = CASE NEW.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
+    UPDATE steps_agenda SET status = CASE NEW.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
     WHERE step_id = NEW.id AND OLD.state <> NEW.state
       AND (NEW.state = 'Dispatched' OR OLD.state IN ('Pending', 'Dispatched') AND NEW.state = 'Running');
-    INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+    INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
     SELECT NEW.id, CASE WHEN NEW.placed THEN 'unchecked' ELSE 'new' END, NEW."group", NEW.queue, NEW.action,
            CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, NEW.dispatch_after, NEW.concurrency_key,
            NEW.concurrency_key IS NOT NULL
@@ -398,7 +398,7 @@ BEGIN
       AND (NEW.state NOT IN ('Pending', 'Dispatched', 'Running')
            OR NEW.state = 'Running' AND NEW.own_code_done_at IS NOT NULL)
       -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
-      AND (NEW.followed OR NEW.has_children
+      AND (NEW.has_dependents OR NEW.has_children
            OR NEW.parent_step_id IS NOT NULL AND coalesce(NEW.reason, '')
               NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'));
 END;
@@ -444,7 +444,7 @@ SELECT s.id AS step_id,
                WHERE e.step_id = s.id
                  AND (d.state IN ('Pending', 'Dispatched', 'Running', 'Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
            ELSE 0
-       END AS hopeless
+       END AS unsatisfiable
 FROM steps s;
 
 INSERT INTO steps_dispatcher ("group", rotation) VALUES

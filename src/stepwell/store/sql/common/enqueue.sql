@@ -50,11 +50,11 @@ WHERE (s.uuid = :workflow OR s.workflow_id = :workflow AND s.workflow_id <> s.uu
 -- name: take_children(id, child_block)!
 UPDATE steps SET child_block_uuid = :child_block, has_children = true, changed_from = NULL WHERE id = :id;
 
--- name: follow_block(block)!
+-- name: note_block_dependents(block)!
 -- A root block that others now share.
-UPDATE steps SET followed = true, changed_from = NULL
+UPDATE steps SET has_dependents = true, changed_from = NULL
 WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
-  AND placed AND parent_step_id IS NULL AND NOT followed;
+  AND placed AND parent_step_id IS NULL AND NOT has_dependents;
 
 -- name: enrol_block(block)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
@@ -64,17 +64,17 @@ WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid
   AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT DO NOTHING;
 
--- name: close_gates_behind(block, type, index)!
+-- name: withdraw_successors(block, type, index)!
 -- A step was put in front of others of its block: those that have not been dispatched wait for it.
 DELETE FROM steps_agenda
-WHERE stage IN ('open', 'delayed', 'unchecked')
+WHERE status IN ('open', 'delayed', 'unchecked')
   AND step_id IN (SELECT step_id FROM steps_unconcluded
                   WHERE block_uuid = :block AND type = :type AND "index" > :index);
 
 -- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, shares_block)!
 UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
     "index" = :index, "group" = :group, queue = :queue, priority = :priority,
-    followed = (followed OR :shares_block), changed_from = NULL
+    has_dependents = (has_dependents OR :shares_block), changed_from = NULL
 WHERE id = :id AND NOT placed;
 
 -- name: new_parent(parent, block, uuid)
@@ -86,7 +86,7 @@ UNION ALL
 SELECT id, state FROM steps WHERE uuid = :block AND uuid <> :uuid AND NOT placed;
 
 -- name: leave_new(id)!
-DELETE FROM steps_agenda WHERE step_id = :id AND stage = 'new';
+DELETE FROM steps_agenda WHERE step_id = :id AND status = 'new';
 
 -- name: send_to_sleep(id, actor, now)!
 -- An exception handler that plain SQL wrote as Pending.

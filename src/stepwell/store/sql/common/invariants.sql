@@ -72,5 +72,5 @@ WHERE at < before;
 SELECT min(s.id) AS id, 'with its key ' || s.concurrency_key || ' ' || count(*) || ' steps hold a lease, and '
        || max(s.concurrency_limit) || ' may' AS finding
 FROM steps_agenda a JOIN steps s ON s.id = a.step_id
-WHERE a.stage = 'running' AND a.concurrency_key IS NOT NULL AND s.lease_worker IS NOT NULL
+WHERE a.status = 'running' AND a.concurrency_key IS NOT NULL AND s.lease_worker IS NOT NULL
 GROUP BY s.concurrency_key HAVING count(*) > max(s.concurrency_limit);

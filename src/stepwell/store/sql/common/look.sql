@@ -35,8 +35,8 @@ SELECT state, count(*) AS steps FROM steps GROUP BY state;
 SELECT "group", state, count(*) AS steps FROM steps
 WHERE state IN ('Pending', 'Dispatched', 'Running') GROUP BY "group", state;
 
--- name: agenda_by_stage()
-SELECT stage, count(*) AS steps FROM steps_agenda GROUP BY stage;
+-- name: agenda_by_status()
+SELECT status, count(*) AS steps FROM steps_agenda GROUP BY status;
 
 -- name: live_workers(now)
 SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM workers
@@ -46,7 +46,7 @@ WHERE alive_until > :now ORDER BY hostname, pid;
 -- Also those that died, as long as their rows are kept.
 SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_until, w.alive_until > :now AS alive,
        (SELECT count(*) FROM steps s
-        WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') AND s.lease_worker = w.id) AS running
+        WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker = w.id) AS running
 FROM workers w ORDER BY w.hostname, w.started_at;
 
 -- name: lanes_of_workers()
@@ -56,7 +56,7 @@ SELECT worker_id, queue, action, place FROM worker_lanes ORDER BY worker_id, pla
 SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id ORDER BY id;
 
 -- name: readiness(id)
-SELECT r.*, a.stage, coalesce(a.held, false) AS held FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
+SELECT r.*, a.status, coalesce(a.key_blocked, false) AS key_blocked FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
 
 -- name: lane_is_served(queue, action, now)
 SELECT count(*) AS workers FROM lanes_served WHERE queue = :queue AND action = :action AND alive_until > :now;
@@ -64,7 +64,7 @@ SELECT count(*) AS workers FROM lanes_served WHERE queue = :queue AND action = :
 -- name: queue_room(queue, now)
 SELECT coalesce((SELECT sum(w.slots) FROM workers w WHERE w.alive_until > :now
                  AND EXISTS (SELECT 1 FROM worker_lanes l WHERE l.worker_id = w.id AND l.queue = :queue)), 0) AS slots,
-       (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = :queue) AS dispatched;
+       (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = :queue) AS dispatched;
 
 -- name: unconcluded_before(block, type, index)
 SELECT s.id, s.label, s.action, s.state, s.reason, s."index" FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id

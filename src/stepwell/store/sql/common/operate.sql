@@ -44,8 +44,8 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_by = excluded.c
 
 -- name: in_flight()
 -- What must end before a restart is safe: handed to a queue, or running its own code.
-SELECT a."group" AS "group", a.stage, count(*) AS steps FROM steps_agenda a
-WHERE a.stage IN ('dispatched', 'running') GROUP BY a."group", a.stage;
+SELECT a."group" AS "group", a.status, count(*) AS steps FROM steps_agenda a
+WHERE a.status IN ('dispatched', 'running') GROUP BY a."group", a.status;
 
 -- name: pause_workflow(workflow, actor, reason, now)!
 INSERT INTO workflows (id, paused_at, paused_by, paused_reason) VALUES (:workflow, :now, :actor, :reason)
@@ -59,7 +59,7 @@ WHERE id = :workflow AND paused_at IS NOT NULL;
 -- name: withdraw_workflow(workflow)!
 -- Paused: what may run leaves the agenda, at the same moment.
 DELETE FROM steps_agenda
-WHERE stage IN ('open', 'delayed', 'unchecked')
+WHERE status IN ('open', 'delayed', 'unchecked')
   AND step_id IN (SELECT id FROM steps
                   WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid);
 

@@ -87,7 +87,7 @@ UPDATE steps SET state = 'Failed', reason = 'parent_failed', actor = :actor, com
     changed_from = state
 WHERE id IN (SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running');
 
--- name: doom_successors_in_block(group, actor, now)!
+-- name: mark_not_runnable_in_block(group, actor, now)!
 UPDATE steps SET state = 'NotRunnable', reason = 'predecessor_failed', actor = :actor, completed_at = :now,
     updated_at = :now, changed_from = state
 WHERE state = 'Pending' AND id IN (
@@ -101,14 +101,14 @@ WHERE state = 'Pending' AND id IN (
     JOIN steps_unconcluded u ON u.block_uuid = bad.block_uuid AND u.type = bad.type AND u."index" > bad.first
     UNION
     SELECT m.step_id FROM steps_marks m
-    WHERE m."group" = :group AND (SELECT r.hopeless FROM step_readiness r WHERE r.step_id = m.step_id)
+    WHERE m."group" = :group AND (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = m.step_id)
     UNION
     SELECT a.step_id FROM steps_agenda a
-    WHERE a.stage = 'unchecked' AND a."group" = :group
-      AND (SELECT r.hopeless FROM step_readiness r WHERE r.step_id = a.step_id)
+    WHERE a.status = 'unchecked' AND a."group" = :group
+      AND (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = a.step_id)
 );
 
--- name: doom_dependents(group, actor, now)!
+-- name: mark_not_runnable_dependents(group, actor, now)!
 WITH RECURSIVE doomed (id) AS (
     SELECT s.id
     FROM steps_marks m
@@ -116,7 +116,7 @@ WITH RECURSIVE doomed (id) AS (
                 AND f.lease_worker IS NULL
     JOIN step_dependencies e ON e.depends_on_id = f.id
     JOIN steps s ON s.id = e.step_id AND s.state = 'Pending'
-    WHERE m."group" = :group AND (SELECT r.hopeless FROM step_readiness r WHERE r.step_id = s.id)
+    WHERE m."group" = :group AND (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = s.id)
     UNION
     SELECT (SELECT s.id FROM steps s
             WHERE s.id = e.step_id AND s.state = 'Pending' AND s.trigger_rule = 'all_concluded')
@@ -127,7 +127,7 @@ UPDATE steps SET state = 'NotRunnable', reason = 'predecessor_failed', actor = :
     updated_at = :now, changed_from = state
 WHERE id IN (SELECT id FROM doomed) AND state = 'Pending';
 
--- name: doom_descendants(group, actor, now)!
+-- name: mark_not_runnable_descendants(group, actor, now)!
 WITH RECURSIVE below (id, child_block_uuid) AS (
     SELECT c.id, c.child_block_uuid
     FROM steps_marks m
@@ -155,11 +155,11 @@ UPDATE steps SET state = 'Failed', reason = 'max_retries_reached',
     error_message = coalesce(error_message, 'MaxRetriesReached: it was retried more often than max_retries allows'),
     actor = :actor, completed_at = :now, updated_at = :now, changed_from = state
 WHERE state = 'Pending' AND retries > max_retries
-  AND id IN (SELECT step_id FROM steps_agenda WHERE stage = 'exhausted' AND "group" = :group);
+  AND id IN (SELECT step_id FROM steps_agenda WHERE status = 'exhausted' AND "group" = :group);
 
 -- What the marks mean for those that wait --------------------------------------------------------------
 
--- name: gates_to_try(group)
+-- name: steps_to_check(group)
 -- Steps whose last condition may just have been met: the marked ones, the children of a parent whose own code is
 -- done, the next level of a block whose level is empty, the dependents.
 SELECT m.step_id AS id FROM steps_marks m WHERE m."group" = :group
@@ -184,20 +184,20 @@ SELECT e.step_id FROM steps_marks m JOIN step_dependencies e ON e.depends_on_id 
 WHERE m."group" = :group;
 
 -- name: open_unchecked(group, now)!
-UPDATE steps_agenda SET stage = (
+UPDATE steps_agenda SET status = (
     SELECT CASE WHEN NOT r.retries_left THEN 'exhausted'
                 WHEN steps_agenda.due_at > :now THEN 'delayed' ELSE 'open' END
     FROM step_readiness r WHERE r.step_id = steps_agenda.step_id)
-WHERE stage = 'unchecked' AND "group" = :group
+WHERE status = 'unchecked' AND "group" = :group
   AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
        FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
 
 -- name: close_unchecked(group)!
 -- It waits behind others: their end will bring it back. What waits in vain stays for phase 6 of the next tick.
 DELETE FROM steps_agenda
-WHERE stage = 'unchecked' AND "group" = :group
-  AND NOT (SELECT r.hopeless OR r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
+WHERE status = 'unchecked' AND "group" = :group
+  AND NOT (SELECT r.unsatisfiable OR r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs
            FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
 
 -- name: open_due(group, now)!
-UPDATE steps_agenda SET stage = 'open' WHERE stage = 'delayed' AND "group" = :group AND due_at <= :now;
+UPDATE steps_agenda SET status = 'open' WHERE status = 'delayed' AND "group" = :group AND due_at <= :now;

@@ -4,7 +4,7 @@
 -- name: dead_leases(now)
 SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
 FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
-WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') AND s.lease_worker IS NOT NULL
+WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
 -- name: is_dead(id, token, now)
@@ -18,7 +18,7 @@ WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
 -- Dispatched, and no live worker serves it; or one does and has not come to it for long.
 SELECT s.id, s.action
 FROM steps s
-WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE stage = 'dispatched') AND s.state = 'Dispatched'
+WHERE s.id IN (SELECT step_id FROM steps_agenda WHERE status = 'dispatched') AND s.state = 'Dispatched'
   AND (s.updated_at <= :before
        OR NOT EXISTS (SELECT 1 FROM lanes_served l
                       WHERE l.queue = s.queue AND l.action = s.action AND l.alive_until > :now));
@@ -39,18 +39,18 @@ UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tic
 
 -- name: first_in_line(now)
 -- For every group, the first step that a free slot could take now.
-WITH held (worker_id, leases) AS (
+WITH busy (worker_id, leases) AS (
     SELECT lease_worker, count(*) FROM steps
-    WHERE id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') GROUP BY lease_worker
+    WHERE id IN (SELECT step_id FROM steps_agenda WHERE status = 'running') GROUP BY lease_worker
 ), lanes (queue, action) AS (
     SELECT DISTINCT l.queue, l.action
-    FROM workers w JOIN worker_lanes l ON l.worker_id = w.id LEFT JOIN held h ON h.worker_id = w.id
+    FROM workers w JOIN worker_lanes l ON l.worker_id = w.id LEFT JOIN busy h ON h.worker_id = w.id
     WHERE w.alive_until > :now AND w.slots > coalesce(h.leases, 0)
       AND EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
 )
 SELECT head."group", min(head.step_id) AS step_id
 FROM (SELECT d."group", (SELECT a.step_id FROM steps_agenda a
-                         WHERE a.stage = 'open' AND NOT a.held AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
+                         WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
                          ORDER BY a.rank, a.step_id LIMIT 1) AS step_id
       FROM steps_dispatcher d CROSS JOIN lanes l) AS head
 WHERE head.step_id IS NOT NULL

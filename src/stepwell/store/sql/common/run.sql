@@ -5,10 +5,10 @@
 INSERT INTO workers (id, hostname, pid, slots, started_at, heartbeat_at, alive_until)
 VALUES (:id, :hostname, :pid, :slots, :now, :now, :alive_until);
 
--- name: roll_call(worker)
+-- name: leases_of_worker(worker)
 -- Every lease that the worker holds, and what has become of its steps.
 SELECT id, lease_token, state, lease_deadline FROM steps
-WHERE id IN (SELECT step_id FROM steps_agenda WHERE stage = 'running') AND lease_worker = :worker;
+WHERE id IN (SELECT step_id FROM steps_agenda WHERE status = 'running') AND lease_worker = :worker;
 
 -- name: is_there_work(worker)
 -- Read before a claim is tried for no better reason than that time has passed.
@@ -16,10 +16,10 @@ SELECT 1 AS yes
 FROM worker_lanes l
 WHERE l.worker_id = :worker
   AND ((SELECT a.step_id FROM steps_agenda a
-        WHERE a.stage = 'dispatched' AND a.queue = l.queue AND a.action = l.action
+        WHERE a.status = 'dispatched' AND a.queue = l.queue AND a.action = l.action
         ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL
        OR (SELECT a.step_id FROM steps_agenda a
-           WHERE a.stage = 'open' AND NOT a.held AND a.queue = l.queue AND a.action = l.action
+           WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = l.queue AND a.action = l.action
            ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL)
 LIMIT 1;
 
@@ -153,7 +153,7 @@ WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker I
 UPDATE steps SET progress_done = :done, progress_total = :total, changed_from = NULL
 WHERE id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL;
 
--- name: let_go(id, token, now)!
+-- name: release_lease(id, token, now)!
 -- The process of a step that was cancelled, skipped or failed from outside has ended.
 UPDATE steps SET lease_worker = NULL, lease_deadline = NULL, updated_at = :now, changed_from = state
 WHERE id = :id AND lease_token = :token AND lease_worker IS NOT NULL

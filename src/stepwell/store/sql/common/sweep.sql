@@ -23,8 +23,8 @@ WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopp
                                                                   AND p.own_code_done_at IS NOT NULL))
 UNION
 SELECT s.id, 'it waits for something that cannot happen' FROM steps s JOIN step_readiness r ON r.step_id = s.id
-WHERE s."group" = :group AND s.state = 'Pending' AND r.hopeless
-  AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id AND a.stage = 'unchecked')
+WHERE s."group" = :group AND s.state = 'Pending' AND r.unsatisfiable
+  AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id AND a.status = 'unchecked')
 UNION
 SELECT s.id, 'it may run and is not on the agenda' FROM steps s JOIN step_readiness r ON r.step_id = s.id
 WHERE s."group" = :group AND s.state = 'Pending' AND s.placed
@@ -32,19 +32,19 @@ WHERE s."group" = :group AND s.state = 'Pending' AND s.placed
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
 
 -- name: wrong_on_agenda(group)
-SELECT a.step_id AS id, 'it is on the agenda as ' || a.stage || ' and is ' || s.state AS finding
+SELECT a.step_id AS id, 'it is on the agenda as ' || a.status || ' and is ' || s.state AS finding
 FROM steps_agenda a JOIN steps s ON s.id = a.step_id
 WHERE a."group" = :group
-  AND NOT CASE a.stage WHEN 'dispatched' THEN s.state = 'Dispatched' WHEN 'running' THEN s.lease_worker IS NOT NULL
+  AND NOT CASE a.status WHEN 'dispatched' THEN s.state = 'Dispatched' WHEN 'running' THEN s.lease_worker IS NOT NULL
                        ELSE s.state = 'Pending' END
 UNION
 SELECT s.id, 'it is ' || s.state || ' and not on the agenda' FROM steps s
 WHERE s."group" = :group AND (s.state = 'Dispatched' OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id)
 UNION
-SELECT a.step_id, 'it is on the agenda as ' || a.stage || ' and waits behind others'
+SELECT a.step_id, 'it is on the agenda as ' || a.status || ' and waits behind others'
 FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
-WHERE a."group" = :group AND a.stage IN ('open', 'delayed')
+WHERE a."group" = :group AND a.status IN ('open', 'delayed')
   AND NOT (r.parent_ready AND r.order_met AND r.dependencies_met AND r.workflow_runs);
 
 -- name: wrong_in_blocks(group)
@@ -77,12 +77,12 @@ DELETE FROM steps_unconcluded WHERE step_id = :id AND step_id IN (
 DELETE FROM steps_agenda WHERE step_id = :id;
 
 -- name: mend_agenda_entry(id)!
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
 SELECT id, CASE state WHEN 'Pending' THEN 'unchecked' WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END,
        "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key,
        concurrency_key IS NOT NULL AND state = 'Pending'
 FROM steps WHERE id = :id AND (state IN ('Pending', 'Dispatched') OR lease_worker IS NOT NULL)
-ON CONFLICT (step_id) DO UPDATE SET stage = excluded.stage;
+ON CONFLICT (step_id) DO UPDATE SET status = excluded.status;
 
 -- name: mark_again(id)!
 INSERT INTO steps_marks ("group", step_id) SELECT "group", id FROM steps WHERE id = :id;

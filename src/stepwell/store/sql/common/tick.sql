@@ -9,36 +9,36 @@ WITH room (queue) AS (
     JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
     WHERE EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
     GROUP BY l.queue
-    HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
+    HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
 ), lanes (queue, action) AS (
     SELECT DISTINCT l.queue, l.action
     FROM room r JOIN lanes_served l ON l.queue = r.queue AND l.alive_until > :now
 )
 SELECT d."group" FROM steps_dispatcher d
 WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
-   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
-   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a
-       WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
-   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND NOT a.held AND a."group" = d."group" LIMIT 1) IS NOT NULL
+       WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" LIMIT 1) IS NOT NULL
       AND EXISTS (SELECT 1 FROM lanes l
                   WHERE (SELECT a.step_id FROM steps_agenda a
-                         WHERE a.stage = 'open' AND NOT a.held AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
+                         WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
                          LIMIT 1) IS NOT NULL)
 UNION ALL
-SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new')
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'new')
                   OR EXISTS (SELECT 1 FROM steps_key_marks);
 
 -- name: groups_with_decisions(now)
 -- The same without the steps that only wait for a free slot: workers look for those themselves.
 SELECT d."group" FROM steps_dispatcher d
 WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
-   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
-   OR (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a
-       WHERE a.stage = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
+       WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
 UNION ALL
-SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'new')
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'new')
                   OR EXISTS (SELECT 1 FROM steps_key_marks);
 
 -- name: forget_idle_marks(limit)!
@@ -58,18 +58,18 @@ DELETE FROM steps_marks WHERE step_id IN (
                WHERE u.block_uuid = done.block_uuid AND NOT u.ended LIMIT 1) IS NOT NULL)
       AND (done.level IS NULL OR done.level <= done."index"
            OR (SELECT sum(CASE WHEN f.state <> 'Pending' OR EXISTS (SELECT 1 FROM steps_agenda a
-                                                                WHERE a.step_id = f.id AND a.stage <> 'unchecked')
+                                                                WHERE a.step_id = f.id AND a.status <> 'unchecked')
                                THEN 1 ELSE 21 END)
                FROM (SELECT u.step_id FROM steps_unconcluded u
                      WHERE u.block_uuid = done.block_uuid AND u.type = done.type AND u."index" = done.level LIMIT 21) AS next
                CROSS JOIN steps f WHERE f.id = next.step_id) <= 20)
       AND NOT EXISTS (SELECT 1 FROM step_dependencies e CROSS JOIN steps f
                       WHERE e.depends_on_id = done.id AND f.id = e.step_id AND f.state = 'Pending'
-                        AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = f.id AND a.stage <> 'unchecked')));
+                        AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = f.id AND a.status <> 'unchecked')));
 
 -- name: next_due()
 -- When the first delayed step is due.
-SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.stage = 'delayed' AND a."group" = d."group"
+SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = d."group"
             ORDER BY a.due_at LIMIT 1)) AS due_at
 FROM steps_dispatcher d;
 
@@ -78,7 +78,7 @@ SELECT "group", rotation, lock_owner, lock_token, lock_deadline, current_tick_id
 FROM steps_dispatcher ORDER BY rotation IS NULL, rotation, "group";
 
 -- name: take_lock(group, owner, now, deadline)
--- Free, or past its deadline. Whoever held it before learns from the token that it lost.
+-- Free, or past its deadline. Whoever key_blocked it before learns from the token that it lost.
 UPDATE steps_dispatcher SET lock_owner = :owner, lock_token = lock_token + 1, lock_deadline = :deadline
 WHERE "group" = :group AND (lock_owner IS NULL OR lock_deadline <= :now)
 RETURNING lock_token, ended_early;
@@ -96,9 +96,9 @@ SELECT value, changed_by, reason, changed_at FROM settings WHERE name = 'can_dis
 SELECT m.id, (SELECT s.state FROM steps s WHERE s.id = m.step_id) AS state FROM steps_marks m WHERE m."group" = :group;
 
 -- name: unfinished_business(group, now)
-SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'unchecked' AND a."group" = :group) AS unchecked,
-       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'exhausted' AND a."group" = :group) AS exhausted,
-       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.stage = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due;
+SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = :group) AS unchecked,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = :group) AS exhausted,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due;
 
 -- name: end_tick(tick, now, progress, dispatched, duration_ms, error)!
 UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_dispatched = :dispatched,

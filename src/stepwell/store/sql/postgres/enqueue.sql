@@ -1,7 +1,7 @@
 -- name: next_step_ids(count)
 SELECT array_agg(nextval('steps_id_seq')) AS numbers FROM generate_series(1, :count);
 
--- name: next_turns(count)
+-- name: next_rotation_numbers(count)
 -- A sequence: nobody waits for anybody, also inside long transactions.
 SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1, :count);
 
@@ -22,7 +22,7 @@ WITH turn AS (
     ON CONFLICT (uuid) DO NOTHING
     RETURNING id, "group", queue, action, priority, dispatch_after, concurrency_key
 ), enrolled AS (
-    INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+    INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
     SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, "group", queue, action,
            CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
     FROM created
@@ -45,26 +45,26 @@ WHERE block_uuid = ANY(CAST(:uuids AS uuid[])) AND block_uuid <> uuid AND placed
 UNION
 SELECT child_block_uuid FROM steps WHERE child_block_uuid = ANY(CAST(:uuids AS uuid[]));
 
--- name: follow_steps(ids)!
-UPDATE steps SET followed = true, changed_from = NULL WHERE id = ANY(CAST(:ids AS bigint[])) AND NOT followed;
+-- name: note_dependents(ids)!
+UPDATE steps SET has_dependents = true, changed_from = NULL WHERE id = ANY(CAST(:ids AS bigint[])) AND NOT has_dependents;
 
 -- name: lock_name(name)
-SELECT pg_advisory_xact_lock(hashtextextended(CAST(:name AS text), 0)) IS NULL AS held;
+SELECT pg_advisory_xact_lock(hashtextextended(CAST(:name AS text), 0)) IS NULL AS locked;
 
 -- name: lock_keys(keys)
 -- In one order for everyone, so that two who use the same keys do not wait for each other.
-SELECT count(pg_advisory_xact_lock(name)) AS held
+SELECT count(pg_advisory_xact_lock(name)) AS locked
 FROM (SELECT hashtextextended('key ' || key, 0) AS name FROM unnest(CAST(:keys AS text[])) AS key ORDER BY name) AS names;
 
 -- name: steps_with_keys(keys)
 SELECT id, uuid, action, arguments, idempotency_key FROM steps WHERE idempotency_key = ANY(CAST(:keys AS text[]));
 
 -- name: new_steps(limit)
-SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' ORDER BY a.step_id LIMIT :limit
+SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.status = 'new' ORDER BY a.step_id LIMIT :limit
 FOR UPDATE OF a SKIP LOCKED;
 
 -- name: new_step(id)
-SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' AND a.step_id = :id
+SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.status = 'new' AND a.step_id = :id
 FOR UPDATE OF a SKIP LOCKED;
 
 -- name: enrol_in_blocks(first, last, ids)!
@@ -79,7 +79,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: enrol_on_agenda(first, last, ids, now)!
 -- Steps that wait for nobody go straight on the agenda.
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
 SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
                 WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
        "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key,

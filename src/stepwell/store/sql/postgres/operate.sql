@@ -43,8 +43,8 @@ WHERE d."group" IN (SELECT "group" FROM steps WHERE uuid = :workflow
                     SELECT "group" FROM steps WHERE workflow_id = :workflow AND workflow_id <> uuid)
 ORDER BY d."group" FOR UPDATE;
 
--- name: close_gates_of_dependents(ids)!
+-- name: recheck_dependents(ids)!
 -- They waited for an end and had it. The next tick looks whether they wait again: their trigger rule may be met still.
-UPDATE steps_agenda SET stage = 'unchecked', held = concurrency_key IS NOT NULL
-WHERE stage IN ('open', 'delayed')
+UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL
+WHERE status IN ('open', 'delayed')
   AND step_id IN (SELECT step_id FROM step_dependencies WHERE depends_on_id = ANY(CAST(:ids AS bigint[])));

@@ -19,13 +19,13 @@ WITH breaker (value) AS (
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
-        WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
+        WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
           AND a.rank BETWEEN lane.rank AND lane.rank
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
-        WHERE a.stage = 'open' AND NOT a.held AND a.queue = lane.queue AND a.action = lane.action
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
           AND a.rank BETWEEN lane.rank AND lane.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = a.step_id)
@@ -51,7 +51,7 @@ UPDATE steps SET state = 'Running', reason = NULL, attempts = attempts + 1, leas
 WHERE id = ANY(CAST(:ids AS bigint[])) AND state IN ('Pending', 'Dispatched')
 RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
     "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
-    followed, stage, double_checks, checkpoint,
+    has_dependents, stage, double_checks, checkpoint,
     CASE WHEN stage IS NOT NULL THEN response END AS response;
 
 -- name: finish_many(ids, tokens, responses, durations, actor, now)

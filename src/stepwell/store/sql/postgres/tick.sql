@@ -56,13 +56,13 @@ WHERE id = ANY(CAST(:ids AS bigint[])) AND state = 'Running' AND own_code_done_a
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
 
--- name: open_gates(ids, now)!
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
-SELECT s.id, s.stage, s."group", s.queue, s.action, s.rank, s.dispatch_after, s.concurrency_key, s.concurrency_key IS NOT NULL
+-- name: open_ready(ids, now)!
+INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
+SELECT s.id, s.status, s."group", s.queue, s.action, s.rank, s.dispatch_after, s.concurrency_key, s.concurrency_key IS NOT NULL
 FROM unnest(CAST(:ids AS bigint[])) AS candidate (id)
 CROSS JOIN LATERAL (
     SELECT s.id, s."group", s.queue, s.action, s.dispatch_after, s.concurrency_key, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END AS rank,
-           CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END AS stage
+           CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END AS status
     FROM steps s JOIN step_readiness r ON r.step_id = s.id
     WHERE s.id = candidate.id AND s.state = 'Pending'
       AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = candidate.id)
@@ -79,14 +79,14 @@ SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE;
 -- name: lock_queues(group)
 -- One dispatch at a time into a queue, so that the bound on Dispatched is exact over all groups.
 SELECT name FROM steps_queues q
-WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.stage = 'open' AND NOT a.held AND a."group" = :group AND a.queue = q.name
+WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = :group AND a.queue = q.name
        ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
 ORDER BY name FOR UPDATE;
 
 -- name: pick(group, now, limit, spare, queues)
 -- The urgent first, but an eighth of the room (and `spare` more) is for the others while any wait.
 WITH room (queue, free) AS (
-    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
+    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
     JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
     GROUP BY l.queue
@@ -100,7 +100,7 @@ WITH room (queue, free) AS (
     FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     CROSS JOIN LATERAL (
         SELECT o.step_id, o.rank, o.queue FROM steps_agenda o
-        WHERE o.stage = 'open' AND NOT o.held AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
+        WHERE o.status = 'open' AND NOT o.key_blocked AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
           AND o.rank BETWEEN r.rank AND r.rank -- as in `pick_for_claim`: keeps the planner from the primary key
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
@@ -119,7 +119,7 @@ SELECT step_id FROM ordered WHERE place <= free ORDER BY turn, step_id LIMIT :li
 UPDATE steps SET state = 'Dispatched', reason = NULL, actor = :actor, tick_id = :tick, is_throttled = false,
     updated_at = :now, changed_from = state
 WHERE id IN (SELECT a.step_id FROM steps_agenda a
-             WHERE a.step_id = ANY(CAST(:ids AS bigint[])) AND a.stage = 'open' AND NOT a.held
+             WHERE a.step_id = ANY(CAST(:ids AS bigint[])) AND a.status = 'open' AND NOT a.key_blocked
              FOR UPDATE)
   AND state = 'Pending';
 

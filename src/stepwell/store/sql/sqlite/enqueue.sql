@@ -1,7 +1,7 @@
 -- name: next_step_ids(count)
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'steps'), 0) + :count AS last;
 
--- name: next_turns(count)
+-- name: next_rotation_numbers(count)
 UPDATE steps_round_robin SET next = next + :count RETURNING next - 1 AS last;
 
 -- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
@@ -14,7 +14,7 @@ VALUES (:uuid, :uuid, :uuid, 1, :action, :arguments, :label, :relatable_type, :r
         (SELECT json_extract(:rotation, '$[' || ((next - 1) % json_array_length(:rotation)) || ']') FROM steps_round_robin),
         :priority, :max_retries, :dispatch_after, :timeout, :cooldown, :concurrency_key, :concurrency_limit,
         true, :now, :now);
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
 SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, "group", queue, action,
        CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
 FROM steps WHERE uuid = :uuid
@@ -32,8 +32,8 @@ WHERE s.block_uuid = u.value AND s.block_uuid <> s.uuid AND s.placed
 UNION
 SELECT s.child_block_uuid FROM json_each(:uuids) AS u CROSS JOIN steps s WHERE s.child_block_uuid = u.value;
 
--- name: follow_steps(ids)!
-UPDATE steps SET followed = true, changed_from = NULL WHERE id IN (SELECT value FROM json_each(:ids)) AND NOT followed;
+-- name: note_dependents(ids)!
+UPDATE steps SET has_dependents = true, changed_from = NULL WHERE id IN (SELECT value FROM json_each(:ids)) AND NOT has_dependents;
 
 -- name: lock_name(name)
 -- The write lock already keeps everyone else out.
@@ -47,10 +47,10 @@ SELECT s.id, s.uuid, s.action, s.arguments, s.idempotency_key
 FROM json_each(:keys) AS key CROSS JOIN steps s WHERE s.idempotency_key = key.value;
 
 -- name: new_steps(limit)
-SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' ORDER BY a.step_id LIMIT :limit;
+SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.status = 'new' ORDER BY a.step_id LIMIT :limit;
 
 -- name: new_step(id)
-SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.stage = 'new' AND a.step_id = :id;
+SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.status = 'new' AND a.step_id = :id;
 
 -- name: enrol_in_blocks(first, last)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
@@ -62,7 +62,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: enrol_on_agenda(first, last, now)!
 -- Steps that wait for nobody go straight on the agenda.
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
 SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
                 WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
        "group", queue, action, CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key,

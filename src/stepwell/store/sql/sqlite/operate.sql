@@ -38,8 +38,8 @@ SELECT 1 AS held WHERE :id IS NOT NULL;
 -- name: hold_group_of_workflow(workflow)
 SELECT 1 AS held WHERE :workflow IS NOT NULL;
 
--- name: close_gates_of_dependents(ids)!
+-- name: recheck_dependents(ids)!
 -- They waited for an end and had it. The next tick looks whether they wait again: their trigger rule may be met still.
-UPDATE steps_agenda SET stage = 'unchecked', held = concurrency_key IS NOT NULL
-WHERE stage IN ('open', 'delayed')
+UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL
+WHERE status IN ('open', 'delayed')
   AND step_id IN (SELECT step_id FROM step_dependencies WHERE depends_on_id IN (SELECT value FROM json_each(:ids)));

@@ -14,13 +14,13 @@ WITH lanes (queue, action, place, rank) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
         SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_dispatched
-        WHERE a.stage = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+        WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
         ORDER BY a.step_id LIMIT :limit)
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
         SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_ready
-        WHERE a.stage = 'open' AND NOT a.held AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
@@ -50,11 +50,11 @@ SELECT s.id, c.from_state, c.to_state, s.actor, s.updated_at, s.attempts - (c.to
 FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch
 CROSS JOIN (SELECT 'Pending' AS from_state, 'Dispatched' AS to_state UNION ALL SELECT 'Dispatched', 'Running') AS c
 WHERE c.to_state = 'Running' OR s.claim_token = s.lease_token;
-UPDATE steps_agenda SET stage = 'running'
+UPDATE steps_agenda SET status = 'running'
 WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch);
 SELECT json_group_array(json_array(id, uuid, action, CAST(arguments AS text), CAST(label AS text), queue, "group", priority,
     workflow_id, parent_step_id, child_block_uuid, "index", CAST(relatable_type AS text), CAST(relatable_id AS text),
-    attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, followed, stage, double_checks,
+    attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
     CAST(checkpoint AS text), CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END))
 FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) AND batch = :batch;
 
@@ -79,10 +79,10 @@ WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id 
 DELETE FROM steps_unconcluded
 WHERE step_id IN (SELECT s.id FROM json_each(:ids) i CROSS JOIN steps s
                   ON s.id = i.value AND s.batch = :batch AND s.state = 'Completed'
-                  WHERE s.parent_step_id IS NOT NULL OR s.followed);
+                  WHERE s.parent_step_id IS NOT NULL OR s.has_dependents);
 INSERT INTO steps_marks ("group", step_id)
 SELECT s."group", s.id FROM json_each(:ids) i CROSS JOIN steps s ON s.id = i.value AND s.batch = :batch
-WHERE (s.parent_step_id IS NOT NULL OR s.followed OR s.has_children) AND s."group" IS NOT NULL;
+WHERE (s.parent_step_id IS NOT NULL OR s.has_dependents OR s.has_children) AND s."group" IS NOT NULL;
 SELECT json_group_array(json_array(id, state))
 FROM steps WHERE id IN (SELECT value FROM json_each(:ids)) AND batch = :batch;
 

@@ -44,8 +44,8 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'Running' AND own_co
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default');
 
--- name: open_gates(ids, now)!
-INSERT INTO steps_agenda (step_id, stage, "group", queue, action, rank, due_at, concurrency_key, held)
+-- name: open_ready(ids, now)!
+INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
 SELECT s.id,
        CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END,
        s."group", s.queue, s.action, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END, s.dispatch_after,
@@ -65,7 +65,7 @@ SELECT name FROM steps_queues WHERE :group IS NOT NULL;
 -- name: pick(group, now, limit, spare)
 -- The urgent first, but an eighth of the room (and `spare` more) is for the others while any wait.
 WITH room (queue, free) AS (
-    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.stage = 'dispatched' AND a.queue = l.queue)
+    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
     JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
     GROUP BY l.queue
@@ -79,7 +79,7 @@ WITH room (queue, free) AS (
     FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     JOIN steps_agenda a ON a.step_id IN (
         SELECT o.step_id FROM steps_agenda o INDEXED BY steps_agenda_open
-        WHERE o.stage = 'open' AND NOT o.held AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
+        WHERE o.status = 'open' AND NOT o.key_blocked AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
           AND (SELECT r.parent_ready AND r.order_met AND r.dependencies_met AND r.retries_left AND r.workflow_runs
                FROM step_readiness r WHERE r.step_id = o.step_id)
         ORDER BY o.step_id LIMIT :limit)
@@ -96,5 +96,5 @@ SELECT step_id FROM ordered WHERE place <= free ORDER BY turn, step_id LIMIT :li
 UPDATE steps SET state = 'Dispatched', reason = NULL, actor = :actor, tick_id = :tick, is_throttled = false,
     updated_at = :now, changed_from = state
 WHERE id IN (SELECT a.step_id FROM steps_agenda a
-             WHERE a.step_id IN (SELECT value FROM json_each(:ids)) AND a.stage = 'open' AND NOT a.held)
+             WHERE a.step_id IN (SELECT value FROM json_each(:ids)) AND a.status = 'open' AND NOT a.key_blocked)
   AND state = 'Pending';

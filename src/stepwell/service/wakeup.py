@@ -7,38 +7,38 @@ import select
 from contextlib import suppress
 
 
-class Bell:
+class WakePipe:
     """A pipe to oneself."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
-        self._is_ringing = False
+        self._is_set_off = False
 
     def fileno(self) -> int:
         return self._reader
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake whoever waits. Many may ring at once; the first is enough (a system call for each is not)."""
-        if not self._is_ringing:
-            self._is_ringing = True
+        if not self._is_set_off:
+            self._is_set_off = True
             with suppress(OSError):
                 os.write(self._writer, b"!")
 
-    def silence(self) -> None:
+    def clear(self) -> None:
         """Before looking at what there is: whoever rings after that wakes us again."""
         with suppress(BlockingIOError):
             while os.read(self._reader, 4096):
                 pass
-        self._is_ringing = False
+        self._is_set_off = False
 
     def __del__(self) -> None:
         os.close(self._reader)
         os.close(self._writer)
 
 
-class Stop(Bell):
+class StopSignal(WakePipe):
     """Tells loops to come to an end. It stays rung."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Stop(Bell):
 
     def set(self) -> None:
         self._set = True
-        self.ring()
+        self.wake()
 
     def is_set(self) -> bool:
         return self._set

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from stepwell import codec
+from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.step import Step, StepRef
 from stepwell.model.times import MAX_SECONDS, problem_of_moment

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from stepwell import codec
-from stepwell.enqueue.draft import NewStep, check, said
+from stepwell.define.drafts import NewStep, check, said
+from stepwell.model import codec
 
 
-def wrap(draft: NewStep) -> dict[str, Any]:
+def to_wire(draft: NewStep) -> dict[str, Any]:
     """Everything that is not the default, as JSON can carry it; refuses what could not be created."""
     check(draft)
     wrapped = {"action": draft.action, **said(draft)}
@@ -20,10 +20,10 @@ def wrap(draft: NewStep) -> dict[str, Any]:
     return wrapped | {"arguments": codec.decode(codec.encode(draft.arguments))}
 
 
-def unwrap(wrapped: dict[str, Any]) -> NewStep:
+def from_wire(wrapped: dict[str, Any]) -> NewStep:
     """The new step again.
 
-    >>> unwrap(wrap(NewStep(action="fetch", arguments={"n": 1}, delay=timedelta(seconds=2), key="k"))).delay
+    >>> from_wire(to_wire(NewStep(action="fetch", arguments={"n": 1}, delay=timedelta(seconds=2), key="k"))).delay
     2.0
     """
     values = dict(wrapped)

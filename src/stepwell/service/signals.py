@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-SIGNALS_OF_THE_WORKER: Final = (signal.SIGINT, signal.SIGTERM)
+WORKER_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def blocked() -> Iterator[None]:
     """A process that is started meanwhile does not get them, until it says otherwise."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS_OF_THE_WORKER)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, WORKER_SIGNALS)
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepwell import aliases
+from stepwell.model import aliases
 from stepwell.model.errors import UnstorableValue
 
 MAX_BYTES: Final = 1_048_576

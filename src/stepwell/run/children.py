@@ -8,14 +8,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.enqueue.draft import NewStep, check
-from stepwell.enqueue.parcel import wrap
-from stepwell.ids import canonical_uuid, uuid7
+from stepwell.define.drafts import NewStep, check
+from stepwell.define.transport import to_wire
 from stepwell.model.errors import BadChildren, InvalidStep
+from stepwell.model.ids import canonical_uuid, uuid7
 from stepwell.model.step import Step, StepRef
 
 
-class Family:
+class NewChildren:
     """The new steps of one run. Their ids are not known before they are written (0), their uuids are."""
 
     def __init__(self, parent: StepRef, child_block: str | None) -> None:
@@ -88,7 +88,7 @@ class Family:
         """All that is held, wrapped for the way; the next call finds only what came later."""
         with self._lock:
             held, self._held = self._held, []
-        return [wrap(draft) for draft in held]
+        return [to_wire(draft) for draft in held]
 
     def _is_parent(self, step: object, *, by_number: bool = True) -> bool:
         if isinstance(step, int):

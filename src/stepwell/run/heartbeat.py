@@ -17,19 +17,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from stepwell.clock import SystemClock
+from stepwell.model.clock import SystemClock
 from stepwell.model.errors import StepwellError
-from stepwell.run import signals
 from stepwell.run.worker_row import WorkerRow, beat
+from stepwell.service import signals
 from stepwell.store import open_database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-BEATS_PER_LIFE: Final = 3  # so that one lost beat, or two, are no death
+BEATS_PER_LEASE: Final = 3  # so that one lost beat, or two, are no death
 STOP_SECONDS: Final = 2.0
 
 
-class Heart(ABC):
+class Heartbeat(ABC):
     """Beats from `start` to `stop`."""
 
     @abstractmethod
@@ -38,12 +38,12 @@ class Heart(ABC):
     @abstractmethod
     def stop(self) -> None: ...
 
-    def look_after(self, worker: WorkerRow) -> None:
+    def ensure_running(self, worker: WorkerRow) -> None:
         """Called now and then: should anything have ended it, it beats again."""
         return
 
 
-class ThreadHeart(Heart):
+class ThreadHeartbeat(Heartbeat):
     """For a worker whose process runs no job."""
 
     def start(self, worker: WorkerRow) -> None:
@@ -52,7 +52,7 @@ class ThreadHeart(Heart):
         self._thread.start()
 
     def _run(self, worker: WorkerRow) -> None:
-        pause = worker.alive_seconds / BEATS_PER_LIFE
+        pause = worker.alive_seconds / BEATS_PER_LEASE
         while not self._stop.wait(pause):
             try:
                 worker.heartbeat()
@@ -64,20 +64,20 @@ class ThreadHeart(Heart):
         self._thread.join()
 
 
-class ProcessHeart(Heart):
+class ProcessHeartbeat(Heartbeat):
     """For a worker that runs jobs in its own process."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def start(self, worker: WorkerRow) -> None:
-        command = [sys.executable, "-c", "from stepwell.run.heart import main; main()"]
+        command = [sys.executable, "-c", "from stepwell.run.heartbeat import main; main()"]
         # Through the pipe, for arguments can be read by everyone on the machine. Its end is our end.
-        with signals.held_back():
+        with signals.blocked():
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
         task = {"url": self._url, "worker": worker.id, "alive": worker.alive_seconds, "pid": os.getpid()}
-        with suppress(OSError):  # it has died already: `look_after` notices
+        with suppress(OSError):  # it has died already: `ensure_running` notices
             self._process.stdin.write(json.dumps(task).encode() + b"\n")
             self._process.stdin.flush()
 
@@ -91,7 +91,7 @@ class ProcessHeart(Heart):
             self._process.kill()
             self._process.wait()
 
-    def look_after(self, worker: WorkerRow) -> None:
+    def ensure_running(self, worker: WorkerRow) -> None:
         if self._process.poll() is not None:
             _LOGGER.warning("the process that writes the heartbeat has ended; another one is started")
             self.stop()
@@ -117,7 +117,7 @@ def main() -> None:
                 beat(database, task["worker"], task["alive"])
         except StepwellError as error:
             _LOGGER.warning("the heartbeat could not be written: %s", error)
-        gone.wait(task["alive"] / BEATS_PER_LIFE)
+        gone.wait(task["alive"] / BEATS_PER_LEASE)
     os._exit(0)  # the reading thread may still hold its file
 
 

@@ -67,7 +67,7 @@ def _named(row: Row) -> str:
 
 
 def _not_placed(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
-    if facts["stage"] == "new":
+    if facts["status"] == "new":
         yield Obstacle("adoption", "it was written by plain SQL and gets its place at the next tick")
 
 
@@ -119,9 +119,9 @@ def _dependencies(tx: Transaction, step: Step, facts: Row, now: datetime) -> Ite
     )
 
 
-def _hopeless(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
-    if facts["hopeless"]:
-        yield Obstacle("hopeless", "a predecessor ended badly: the next tick makes it NotRunnable")
+def _unsatisfiable(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
+    if facts["unsatisfiable"]:
+        yield Obstacle("unsatisfiable", "a predecessor ended badly: the next tick makes it NotRunnable")
 
 
 def _retries(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
@@ -161,7 +161,7 @@ def _breaker(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator
 
 
 def _key(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Obstacle]:
-    if facts["held"]:
+    if facts["key_blocked"]:
         rows = tx.rows("holders_of_key", key=step.concurrency_key)
         if not rows and tx.value("can_begin", queue=step.queue, action=step.action, now=now) is None:
             return  # not its key is in the way
@@ -197,8 +197,8 @@ def _room(tx: Transaction, step: Step, facts: Row, now: datetime) -> Iterator[Ob
 
 
 _CONDITIONS: tuple[Callable[[Transaction, Step, Row, datetime], Iterator[Obstacle]], ...] = (
-    _not_placed, _not_due, _parent, _order, _dependencies, _hopeless, _retries, _workflow, _workers, _breaker, _key,
-    _limits, _room,
+    _not_placed, _not_due, _parent, _order, _dependencies, _unsatisfiable, _retries, _workflow, _workers, _breaker,
+    _key, _limits, _room,
 )  # fmt: skip
 
 

@@ -17,26 +17,26 @@ from stepwell.store.wal import log_of
 from stepwell.store.watch import watch_file
 
 
-class News(StrEnum):
+class Wake(StrEnum):
     """What a transaction can tell the others when it commits."""
 
     WORK = "work"  # there may be steps to run
     DECISIONS = "decisions"  # there may be something for a tick to decide
 
 
-EVERYTHING: Final = frozenset(News)
+ANY_WAKE: Final = frozenset(Wake)
 # SQLite tells nobody, so it is asked: 2.4 µs a time, and waking up for it costs ten times as much.
-ASKING_SECONDS: Final = 0.002
+POLL_SECONDS_SQLITE: Final = 0.002
 # Where a write to the log wakes us, asking is only the floor under it.
-WATCHED_SECONDS: Final = 0.5
+WATCHED_POLL_SECONDS: Final = 0.5
 # From the write of the log to the end of the commit there is a sync: a millisecond, on a slow disk some more.
 ALERT_SECONDS: Final = 0.05
 
 
-class Ear(ABC):
+class Listener(ABC):
     """Listens to one database on behalf of one loop."""
 
-    asking_seconds: float | None = None  # how often to ask; None: `fileno` wakes whoever waits
+    poll_seconds: float | None = None  # how often to ask; None: `fileno` wakes whoever waits
     is_precise = False  # whether it hears what was told, and not only that something was
     alert_seconds = 0.0002  # how often to ask while a commit is near
 
@@ -45,13 +45,13 @@ class Ear(ABC):
         """What becomes readable when there is news; -1 if nothing does."""
 
     @abstractmethod
-    def heard(self) -> Collection[News]:
+    def poll_wakes(self) -> Collection[Wake]:
         """What was told since the last time; never blocks."""
 
     @abstractmethod
     def close(self) -> None: ...
 
-    def wait(self, files: Sequence[Any], seconds: float) -> Collection[News]:
+    def wait(self, files: Sequence[Any], seconds: float) -> Collection[Wake]:
         """Until there is news, one of the files is readable, or the time is over."""
         deadline = time.monotonic() + seconds
         poll = select.poll()
@@ -59,14 +59,14 @@ class Ear(ABC):
             poll.register(file, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
-            pause = left if self.asking_seconds is None else min(left, self.asking_seconds)
+            pause = left if self.poll_seconds is None else min(left, self.poll_seconds)
             ready = poll.poll(max(1000 * pause, 0.0))
-            news = self.heard()
+            news = self.poll_wakes()
             if news or ready or left <= 0:
                 return news
 
 
-class SqliteEar(Ear):
+class SqliteListener(Listener):
     """Asks SQLite whether another connection has committed: of this process or of any other.
 
     It is woken by the write to the log, which comes shortly before the commit can be seen: from then on it asks often.
@@ -77,7 +77,7 @@ class SqliteEar(Ear):
         self._version = self._ask()
         self._watch = watch_file(log_of(path))
         self._alert_until = 0.0
-        self.asking_seconds = ASKING_SECONDS if self._watch is None else WATCHED_SECONDS
+        self.poll_seconds = POLL_SECONDS_SQLITE if self._watch is None else WATCHED_POLL_SECONDS
 
     def _ask(self) -> int:
         (version,) = self._connection.execute("PRAGMA data_version").fetchone()
@@ -86,7 +86,7 @@ class SqliteEar(Ear):
     def fileno(self) -> int:
         return -1 if self._watch is None else self._watch
 
-    def heard(self) -> Collection[News]:
+    def poll_wakes(self) -> Collection[Wake]:
         before = self._version
         with suppress(sqlite3.OperationalError):  # busy: ask again
             self._version = self._ask()
@@ -97,9 +97,9 @@ class SqliteEar(Ear):
         if self._version == before:
             return ()
         self._alert_until = 0.0
-        return EVERYTHING
+        return ANY_WAKE
 
-    def wait(self, files: Sequence[Any], seconds: float) -> Collection[News]:
+    def wait(self, files: Sequence[Any], seconds: float) -> Collection[Wake]:
         deadline = time.monotonic() + seconds
         poll = select.poll()
         for file in files:
@@ -107,7 +107,7 @@ class SqliteEar(Ear):
         while True:
             now = time.monotonic()
             if now < self._alert_until:
-                news, ready = self.heard(), bool(poll.poll(0))
+                news, ready = self.poll_wakes(), bool(poll.poll(0))
                 if news or ready or now >= deadline:
                     return news
                 time.sleep(self.alert_seconds)
@@ -122,10 +122,10 @@ class SqliteEar(Ear):
             os.close(self._watch)
 
 
-class CountingEar(Ear):
+class CommitListener(Listener):
     """For a database that only this process can see: its own commits are all there is."""
 
-    asking_seconds = ASKING_SECONDS
+    poll_seconds = POLL_SECONDS_SQLITE
 
     def __init__(self, commits: Callable[[], int]) -> None:
         self._commits = commits
@@ -134,21 +134,21 @@ class CountingEar(Ear):
     def fileno(self) -> int:
         return -1
 
-    def heard(self) -> Collection[News]:
+    def poll_wakes(self) -> Collection[Wake]:
         before, self._seen = self._seen, self._commits()
-        return EVERYTHING if self._seen != before else ()
+        return ANY_WAKE if self._seen != before else ()
 
     def close(self) -> None:
         pass
 
 
-class DeafEar(Ear):
+class NoListener(Listener):
     """For those who only look now and then."""
 
     def fileno(self) -> int:
         return -1
 
-    def heard(self) -> Collection[News]:
+    def poll_wakes(self) -> Collection[Wake]:
         return ()
 
     def close(self) -> None:

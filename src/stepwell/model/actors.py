@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepwell import codec
+from stepwell.model import codec
 from stepwell.model.errors import ActionRefused
 
 OPERATOR: Final = "operator:"

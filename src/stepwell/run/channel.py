@@ -16,7 +16,7 @@ from stepwell.run.running import RunningStep
 from stepwell.store import Database
 
 
-class DirectLine:
+class DirectChannel:
     """A run that has the database at hand."""
 
     def __init__(self, database: Database, finisher: Finisher, claim: Claim) -> None:

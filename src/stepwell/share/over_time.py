@@ -14,10 +14,10 @@ from math import floor
 from stepwell.share.strategies import NONE, Basin, Claimant, Priority, Strategy, claimants_of, fill
 
 
-class TakeTurns(Strategy):
+class SharesOverTime(Strategy):
     """`DivideTotalValueEqually` for one worker, with a memory: exact shares of all its claims together.
 
-    >>> turns = TakeTurns(slots=1)
+    >>> turns = SharesOverTime(slots=1)
     >>> waiting, weights = {"mail": 50, "report": 50, "sync": 50}, {"mail": 3, "report": 2, "sync": 1}
     >>> [action for _ in range(6) for action, count in turns.grants(1, waiting, weights).items() if count]
     ['mail', 'report', 'mail', 'sync', 'report', 'mail']

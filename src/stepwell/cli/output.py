@@ -62,7 +62,7 @@ class Column:
     folds: bool = False
 
 
-class Paper:
+class Output:
     """Writes to stdout."""
 
     def __init__(self) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from stepwell.bell import Stop
 from stepwell.run.worker import Worker
+from stepwell.service.wakeup import StopSignal
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -24,10 +24,10 @@ class Crew:
 
     def __init__(self, app: Stepwell, worker: Worker | None, *, dispatches: bool = True, reaps: bool = True) -> None:
         self._worker = worker
-        self._stop = Stop()
+        self._stop = StopSignal()
         self._asked_at: float | None = None
         self._errors: list[BaseException] = []
-        parts: list[tuple[str, Callable[[Stop], None]]] = []
+        parts: list[tuple[str, Callable[[StopSignal], None]]] = []
         if dispatches:
             parts.append(("dispatcher", app.dispatcher().run))
         if reaps:
@@ -38,7 +38,7 @@ class Crew:
         ]
         self._handlers: dict[int, Any] = {}
 
-    def _part(self, run: Callable[[Stop], None]) -> None:
+    def _part(self, run: Callable[[StopSignal], None]) -> None:
         try:
             run(self._stop)
         except BaseException as error:
