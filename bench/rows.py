@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from stepwell.model.ids import uuid7, uuid7s
 from stepwell.store import Database, Transaction
+from stepwell.store.engine import creation
 
 GROUP: Final = "alpha"
 ACTION: Final = "work"
@@ -137,7 +138,7 @@ class Loader:
         self._rows = {
             "steps": [], "step_transitions": [], "steps_agenda": [], "steps_unconcluded": [], "step_dependencies": []
         }  # fmt: skip
-        self._ids = iter(self._database.transact(lambda tx: tx.numbers("next_step_ids", BATCH)))
+        self._ids = iter(self._database.transact(lambda tx: creation.take_step_ids(tx, BATCH)))
         self._uuids, self._left = iter(uuid7s(BATCH)), BATCH
 
     def _write(self, tx: Transaction) -> None:

@@ -8,8 +8,8 @@ from bench.rows import ACTION, BEFORE_THE_CROWD, GROUP, NEVER, Parent
 from bench.timing import stopwatch
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.tick import TickReport
+from stepwell.model.claimed import Claim
 from stepwell.model.ids import uuid7
-from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 

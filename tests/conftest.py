@@ -86,7 +86,7 @@ def app(database_url: str, clock: ManualClock) -> Iterator[Stepwell]:
     """An engine on a fresh database of every kind, at the time of `clock`."""
     from stepwell import Stepwell
 
-    app = Stepwell(database_url, clock=clock)
+    app = Stepwell(database_url, clock=clock).open()
     try:
         yield app
     finally:

@@ -49,8 +49,9 @@ from stepwell.service.crew import Crew
 from stepwell.service.locate import name_of
 from stepwell.share.limits import Limits
 from stepwell.share.strategies import DEFAULT_WEIGHT, Priority, Strategy
-from stepwell.store import open_database
-from stepwell.store.migrate import ensure_schema, is_granted, migrate
+from stepwell.store import Database, open_database
+from stepwell.store.engine import creation
+from stepwell.store.migrate import ensure_schema, migrate
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,17 +82,8 @@ class Stepwell:
     ) -> None:
         self._queues = _queue_names(queues)
         self.clock: Clock = clock or SystemClock()
-        self.database = open_database(url, self.clock)
-        try:
-            if migrate_schema:
-                migrate(self.database)
-            else:
-                ensure_schema(self.database)
-            if self._queues and not is_granted():
-                self._add_queues()
-        except BaseException:
-            self.database.close()
-            raise
+        self._migrates = migrate_schema
+        self.database = open_database(url, self.clock, self._prepare)
         self.jobs = Registry()
         self.breaker = Breaker(self.database)
         self.events = Events()
@@ -99,13 +91,21 @@ class Stepwell:
         self._creator = Creator(self.database, self._declared_queues)
         self._finisher = Finisher(self.database, self._creator, self.events)
         self._actions = Actions(self.database)
-        self._reader = Reader(self.database)
+        self.reader = Reader(self.database)
         self._crews: list[Crew] = []
 
-    def _add_queues(self) -> None:
-        known = {row["name"] for row in self.database.read(lambda tx: tx.rows("queue_names"))}
-        if new := self._queues - known:
-            self.database.transact(lambda tx: [tx.change("add_queue", name=queue) for queue in sorted(new)])
+    def open(self) -> Self:
+        """Connect now, and make sure of the schema; without this, the first use does it."""
+        self.database.open()
+        return self
+
+    def _prepare(self, database: Database) -> None:
+        if self._migrates:
+            migrate(database)
+        else:
+            ensure_schema(database)
+        if self._queues and (new := self._queues.difference(database.read(creation.queue_names))):
+            database.transact(lambda tx: [creation.add_queue(tx, name=queue) for queue in sorted(new)])
 
     def _declared_queues(self) -> frozenset[str]:
         """The queues that this app names, itself or by its jobs."""
@@ -312,39 +312,39 @@ class Stepwell:
 
     def step(self, which: AnyStep) -> Step:
         """One step as it is now."""
-        return self._reader.step(which)
+        return self.reader.step(which)
 
     def steps(self, *, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match."""
-        return self._reader.steps(limit, before, **filters)
+        return self.reader.steps(limit, before, **filters)
 
     def history(self, which: AnyStep) -> list[Transition]:
         """Every change of state of a step."""
-        return self._reader.history(which)
+        return self.reader.history(which)
 
     def tree(self, which: AnyStep) -> TreeNode:
         """A step with its descendants."""
-        return self._reader.tree(which)
+        return self.reader.tree(which)
 
     def stats(self) -> dict[str, Any]:
         """Counts by state, stage and group."""
-        return self._reader.stats()
+        return self.reader.stats()
 
     def workers(self) -> list[dict[str, Any]]:
         """The workers, what they serve and how much they run."""
-        return self._reader.workers()
+        return self.reader.workers()
 
     def logs(self, which: AnyStep) -> list[dict[str, Any]]:
         """What the code of a step had to say (`step.log`)."""
-        return self._reader.logs(which)
+        return self.reader.logs(which)
 
     def groups(self) -> list[dict[str, Any]]:
         """The groups with their locks."""
-        return self._reader.groups()
+        return self.reader.groups()
 
     def ticks(self, group: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
         """The tick log."""
-        return self._reader.ticks(group, limit)
+        return self.reader.ticks(group, limit)
 
     def explain(self, which: AnyStep) -> Explanation:
         """Why a step is not running."""

@@ -20,7 +20,7 @@ def engine(app: Stepwell, clock: ManualClock) -> Engine:
 @pytest.fixture
 def lawless_app(database_url: str, clock: ManualClock) -> Iterator[Stepwell]:
     """An app for tests that push rows around by plain SQL: nothing is checked afterwards."""
-    app = Stepwell(database_url, clock=clock)
+    app = Stepwell(database_url, clock=clock).open()
     try:
         yield app
     finally:

@@ -18,11 +18,12 @@ from typing import Final
 from stepwell import Stepwell
 from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Permanent, Skip, Stop
+from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused
 from stepwell.model.ids import uuid7
 from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
-from stepwell.run.claimed import Claim
 from stepwell.run.finish import Finisher
+from stepwell.store.engine import sweep
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
 from tests.conformance.support import raised, returned
 
@@ -373,7 +374,7 @@ class Voyage:
     def check(self) -> None:
         """Everything that must hold of a database at rest, whatever ran in it."""
         assert self.app.check_invariants() == []
-        marked = self.app.database.read(lambda tx: [g for g in self._groups if tx.value("has_marks", group=g)])
+        marked = self.app.database.read(lambda tx: [g for g in self._groups if sweep.has_marks(tx, group=g)])
         assert marked == [], "marks were left behind"
         assert self.app.sweep() == []
         assert self.app.stats()["agenda"] == {}, "something is still on the agenda"

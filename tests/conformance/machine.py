@@ -32,12 +32,13 @@ from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.phases import STATE_PHASES, Moment, dispatch, pick, settle_marks
+from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep
 from stepwell.model.states import TERMINAL, State
-from stepwell.run.claimed import Claim
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Transaction
+from stepwell.store.engine import ticks
 from stepwell.testing import ManualClock
 from tests.conformance.reference_model import HANDLER, Model, Node, Refused
 from tests.conformance.support import raised, returned
@@ -245,8 +246,8 @@ class Machine(RuleBasedStateMachine):
         yield lock, guarded
 
         def release(tx: Transaction) -> None:
-            tx.change("forget_tick", tick=lock.tick)
-            tx.change("release_lock", group=group, token=lock.token, now=database.now(), ended_early=False)
+            ticks.forget_tick(tx, tick=lock.tick)
+            ticks.release_lock(tx, group=group, token=lock.token, now=database.now(), ended_early=False)
 
         database.transact(release)
 

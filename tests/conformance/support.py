@@ -28,8 +28,8 @@ from stepwell import (
 )
 from stepwell.define.backoff import exponential
 from stepwell.model import codec
+from stepwell.model.claimed import Claim
 from stepwell.model.errors import UnstorableValue
-from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
@@ -182,7 +182,7 @@ class Engine:
     def change(self, statement: str, **parameters: Any) -> int:
         """How many rows a plain INSERT, UPDATE or DELETE with `:name` parameters changed."""
         styled = _styled(self.app, statement)
-        return self.app.database.transact(lambda tx: tx._change(styled, parameters))
+        return self.app.database.transact(lambda tx: tx.execute(styled, parameters))
 
     def snapshot(self) -> dict[str, list[dict[str, Any]]]:
         """Every row of every table that steps live in: equal before and after means that nothing was written."""
@@ -324,7 +324,7 @@ def _one_of_many(end: Connection, barrier: Barrier, work: Callable[..., Any], ca
 @contextmanager
 def other_app(url: str, clock: ManualClock | None = None) -> Iterator[Stepwell]:
     """A second Stepwell on the same database, as another process would have it."""
-    app = Stepwell(url, clock=clock or ManualClock())
+    app = Stepwell(url, clock=clock or ManualClock()).open()
     try:
         yield app
     finally:

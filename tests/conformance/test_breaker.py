@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell import ActionRefused, NewStep, Stepwell
 from stepwell.dispatch import tick as ticks
 from stepwell.dispatch.phases import settle_marks
+from stepwell.store.engine import settings
 from stepwell.testing import behave
 from tests.conformance.support import Engine
 from tests.conformance.tick_support import GROUP, ends, force, hears, insert_sql, process, run, run_level, tells, tick
@@ -241,9 +244,9 @@ def test_after_a_pause_has_returned_nothing_more_is_dispatched_by_other_processe
 def test_a_pause_that_comes_in_the_middle_of_a_tick_holds(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The breaker is read with the dispatch itself, not only when the tick begins."""
 
-    def paused_meanwhile(tx: object, *arguments: object) -> int:
-        tx.change("set_breaker", value="off", actor="operator:alice", reason=None, now=engine.clock.now())  # type: ignore[attr-defined]
-        return settle_marks(tx, *arguments)  # type: ignore[arg-type]
+    def paused_meanwhile(tx: Any, *arguments: Any) -> int:
+        settings.set_breaker(tx, value="off", actor="operator:alice", reason=None, now=engine.clock.now())
+        return settle_marks(tx, *arguments)
 
     monkeypatch.setattr(ticks, "settle_marks", paused_meanwhile)
     engine.plant("ready", group=GROUP)

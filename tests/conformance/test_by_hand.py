@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell import ActionRefused, IllegalTransition, State, StepNotFound, UnstorableValue
-from stepwell.run.claimed import Claim
+from stepwell.model.claimed import Claim
 from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
 from tests.conformance.support import Engine, returned

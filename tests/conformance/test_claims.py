@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from stepwell import NewStep, State, StepRef, Stepwell
+from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.run.children import NewChildren
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim, ClaimedStep
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
@@ -216,5 +216,6 @@ def test_a_claimed_step_is_the_row_column_by_column(engine: Engine) -> None:
         (claim,) = engine.claim(runner, "step")
     (row,) = engine.sql("SELECT * FROM steps WHERE id = :id", id=claim.step_id)
     told = {name: getattr(claim.step, name) for name in ClaimedStep.__struct_fields__}
+    assert told.pop("was_open") == (row["claim_token"] == row["lease_token"])
     assert told == {name: row[name] for name in told}
     assert len(set(told.values()) - {None, False, True}) >= 18, "too much alike to tell columns apart"

@@ -28,8 +28,7 @@ from stepwell import (
 from stepwell.define.outcomes import Fail
 from stepwell.events import StepFailed
 from stepwell.run.finish import Finisher
-from stepwell.store import Transaction
-from stepwell.store.database import Conflict
+from stepwell.store import Conflict, Transaction
 from stepwell.testing import ManualClock
 from tests.conformance.job_support import Script
 

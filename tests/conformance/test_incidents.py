@@ -11,6 +11,7 @@ import pytest
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.lock import GroupLock
 from stepwell.dispatch.tick import Tick
+from stepwell.store.engine import ticks
 from stepwell.testing import behave
 from tests.conformance.support import Engine, raised, returned
 from tests.conformance.tick_support import GROUP, ends, force, hears, process, rows, run, run_level, tells, tick
@@ -104,9 +105,9 @@ def test_a_slow_tick_does_not_release_the_lock_of_the_one_that_overtook_it(engin
 
 def _take_over(tx: Any, engine: Engine) -> int:
     now = engine.clock.now()
-    row = tx.row("take_lock", group=GROUP, owner="the other", now=now, deadline=now.replace(year=2030))
+    row = ticks.take_lock(tx, group=GROUP, owner="the other", now=now, deadline=now.replace(year=2030))
     assert row is not None
-    return int(row["lock_token"])
+    return row.lock_token
 
 
 # Two deliveries of one step run it twice; a worker that was thought dead overwrites the new run -----------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.store.engine import runs
 from tests.conformance.support import Engine
 from tests.conformance.tick_support import GROUP, every_state, force, insert_sql, rows, run, run_level, tick
 
@@ -49,8 +50,8 @@ def test_one_child_that_did_not_conclude_fails_its_parent(engine: Engine, state:
             (bad, fine) = engine.claim(runner, "bad", "fine")
             run(runner, fine)
             engine.app.database.transact(
-                lambda tx: tx.row(
-                    "stop", id=bad.step_id, token=bad.token, reason="x", duration=0, actor="t", now=engine.clock.now()
+                lambda tx: runs.stop(
+                    tx, id=bad.step_id, token=bad.token, reason="x", duration=0, actor="t", now=engine.clock.now()
                 )
             )
     engine.settle()

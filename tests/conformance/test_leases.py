@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepwell import ActionRefused, Permanent, Reschedule, Retry, Skip, State, Stop
-from stepwell.run.claimed import Claim
+from stepwell.model.claimed import Claim
 from stepwell.run.finish import Finisher
 from tests.conformance.support import Engine, raised, returned
 from tests.conformance.tick_support import GROUP, run, run_level

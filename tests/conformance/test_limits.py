@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from stepwell import DivideTotalValueEqually, InvalidStep, NewStep, State, StepRef, Stepwell, StepwellError
+from stepwell.model.claimed import Claim
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow

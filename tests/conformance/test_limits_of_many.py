@@ -6,8 +6,8 @@ import random
 
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.dispatcher import Dispatcher
+from stepwell.model.claimed import Claim
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Transaction

@@ -16,6 +16,7 @@ from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.lock import LOCK_SECONDS, GroupLock
 from stepwell.dispatch.tick import Tick, TickReport
 from stepwell.model.errors import LockLost
+from stepwell.store.engine import ticks
 from stepwell.testing import ManualClock, behave
 from tests.conformance.support import Engine
 from tests.conformance.tick_support import GROUP, ends, hears, process, run_level, tells, tick
@@ -27,9 +28,7 @@ def _take(app: Stepwell, owner: str) -> GroupLock | None:
 
 def _release(app: Stepwell, lock: GroupLock) -> int:
     return app.database.transact(
-        lambda tx: tx.change(
-            "release_lock", group=lock.group, token=lock.token, now=app.database.now(), ended_early=False
-        )
+        lambda tx: ticks.release_lock(tx, group=lock.group, token=lock.token, now=app.database.now(), ended_early=False)
     )
 
 

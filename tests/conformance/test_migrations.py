@@ -14,7 +14,6 @@ import pytest
 from stepwell import Stepwell
 from stepwell.model.clock import SystemClock
 from stepwell.model.errors import DatabaseUnavailable, SchemaError
-from stepwell.model.states import TRANSITIONS
 from stepwell.store import migrate as migrating
 from stepwell.store import open_database, sqlite
 from stepwell.store.migrate import Migration, known_migrations, migrate
@@ -90,8 +89,8 @@ def test_eight_processes_that_open_an_empty_database_at_once_all_find_one_whole_
 
 
 IN_THE_SCRIPT = """
-from stepwell.store.postgres import PostgresMigrationSession
-from stepwell.store.sqlite import SqliteMigrationSession
+from stepwell.store.postgres.database import PostgresMigrationSession
+from stepwell.store.sqlite.database import SqliteMigrationSession
 def stop_half_way(session):
     whole = session.run_script
     def half(self, script):
@@ -101,17 +100,17 @@ def stop_half_way(session):
     session.run_script = half
 stop_half_way(PostgresMigrationSession)
 stop_half_way(SqliteMigrationSession)
-Stepwell(url)
+Stepwell(url).open()
 """
 BEFORE_THE_COMMIT = """
 from stepwell.store import migrate
-copy = migrate._copy_legal_transitions
-def all_but_the_commit(session):
-    copy(session)
+define = migrate._define
+def all_but_the_commit(*arguments):
+    define(*arguments)
     say("half")
     wait_for_a_line()
-migrate._copy_legal_transitions = all_but_the_commit
-Stepwell(url)
+migrate._define = all_but_the_commit
+Stepwell(url).open()
 """
 
 
@@ -137,13 +136,6 @@ def test_migrating_again_applies_and_changes_nothing(shared_database_url: str) -
         database.close()
     create(shared_database_url)
     assert contents(shared_database_url) == before
-
-
-def test_the_database_knows_the_very_transitions_of_the_model(shared_database_url: str) -> None:
-    create(shared_database_url)
-    with plain(shared_database_url) as connection:
-        found = connection.execute("SELECT from_state, to_state, mover FROM steps_legal_transitions").fetchall()
-    assert sorted(found) == sorted((str(a), str(b), str(mover)) for (a, b), mover in TRANSITIONS.items())
 
 
 NEWER = ["INSERT INTO steps_migrations VALUES (2, 'future', 'x')"]

@@ -18,21 +18,24 @@ import pytest
 from bench.rows import behind_the_triggers
 from bench.shapes import blocked, finished
 from stepwell import NewStep, Stepwell
-from stepwell.store import Row, Transaction
-from stepwell.store.sqlite import one_by_one
-from stepwell.store.statements import statements
+from stepwell.store import Transaction
+from stepwell.store.engine import ticks
+from stepwell.store.sqlite.transaction import adapt, compiled
+from stepwell.store.statement import statements
 from stepwell.testing import behave
 from tests.databases import fresh_database
 
 FINISHED, BLOCKED = 200_000, 20_000
 
-SQL = Path(__file__).parents[2] / "src" / "stepwell" / "store" / "sql"
-FILES = ("phases.sql", "tick.sql", "run.sql", "enqueue.sql", "reap.sql", "limits.sql")
+SUBJECTS = (
+    "adoption", "agenda", "claims", "creation", "keys", "limits", "phases", "placement", "reaping", "runs", "settings",
+    "ticks", "workers",
+)  # fmt: skip
 ABOUT_WORKERS = {"register_worker", "heartbeat", "forget_worker"}  # they have text for an id, and are not large
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
-    "actions": ["x"], "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "news": ["work"],
+    "actions": ["x"], "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "wakes": ["work"],
     "tokens": [1, 1, 1], "responses": ["null", None, "1"], "durations": [0.1, 0.1, 0.1],
 }  # fmt: skip
 NUMBERS = {
@@ -45,12 +48,10 @@ UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"
 FLAGS = {"open_too", "ended_early", "shares_block", "has_dependents"}
 
 
-def _names() -> list[str]:
-    paths = [SQL / folder / file for folder in ("common", "sqlite", "postgres") for file in FILES]
-    texts = [path.read_text(encoding="utf-8") for path in paths if path.exists()]
-    return sorted(
-        {name for text in texts for name in re.findall(r"^-- name: (\w+)", text, re.MULTILINE)} - ABOUT_WORKERS
-    )
+def _sql(app: Stepwell) -> dict[str, str]:
+    """The statements of the dispatcher, of workers and of the reaper, by name."""
+    found = {name: sql for subject in SUBJECTS for name, sql in statements(subject, app.database.dialect).items()}
+    return {name: sql for name, sql in found.items() if name not in ABOUT_WORKERS}
 
 
 @pytest.fixture(scope="module", params=["sqlite-file", "postgres"])
@@ -71,8 +72,7 @@ def crowded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_no_statement_of_the_dispatcher_reads_a_large_table_from_end_to_end(crowded: Stepwell, analyzed: bool) -> None:
     if analyzed:
         _analyze(crowded)
-    names = [name for name in _names() if name in crowded.database.sql]
-    plans = crowded.database.transact(lambda tx: {name: _scans(crowded, tx, name) for name in names})
+    plans = crowded.database.transact(lambda tx: {name: _scans(crowded, tx, name) for name in _sql(crowded)})
     assert {name: scans for name, scans in plans.items() if scans} == {}
 
 
@@ -91,8 +91,7 @@ def test_nor_with_statistics_that_know_only_what_has_finished(
         _analyze(app)
         with behind_the_triggers(app.database) as loader:
             blocked(loader, BLOCKED, loader.parent("Running"))
-        names = [name for name in _names() if name in app.database.sql]
-        plans = app.database.transact(lambda tx: {name: _scans(app, tx, name) for name in names})
+        plans = app.database.transact(lambda tx: {name: _scans(app, tx, name) for name in _sql(app)})
         assert {name: scans for name, scans in plans.items() if scans} == {}
 
 
@@ -107,7 +106,7 @@ def test_the_probe_reads_no_large_table_even_if_the_planner_is_left_to_itself(
 ) -> None:
     if analyzed:
         _analyze(crowded)
-    sql, parameters = crowded.database.sql["groups_with_work"], {"now": crowded.database.now()}
+    sql, parameters = _sql(crowded)["groups_with_work"], {"now": crowded.database.now()}
     scans = crowded.database.read(
         lambda tx: (
             _sqlite_scans(tx, sql, parameters)
@@ -184,8 +183,8 @@ def _cost_of_a_round(app: Stepwell) -> int:
         return _instructions(app, lambda: dispatcher.round())
 
     def analyze(tx: Transaction) -> int:
-        tx.rows("keep_to_indexes")
-        sql = app.database.sql["groups_with_work"]
+        ticks.keep_to_indexes(tx)
+        sql = _sql(app)["groups_with_work"]
         (row,) = tx.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", {"now": app.database.now()})
         (plan,) = json.loads(row["QUERY PLAN"])
         return sum(int(node["Actual Rows"] * node["Actual Loops"]) for node in _nodes(plan["Plan"]))
@@ -234,16 +233,16 @@ def _is_sqlite(app: Stepwell) -> bool:
 
 
 def _scans(app: Stepwell, tx: Transaction, name: str, large: Collection[str] = LARGE) -> list[str]:
-    sql = statements(app.database.dialect)[name]
+    sql = _sql(app)[name]
     names = set(re.findall(r"(?<!:):(\w+)" if _is_sqlite(app) else r"%\((\w+)\)s", sql))
     values = {parameter: _value(tx, parameter, app) for parameter in names}
-    texts = one_by_one(sql) if _is_sqlite(app) else [sql]
+    texts = compiled(sql).parts if _is_sqlite(app) else [sql]
     return [scan for text in texts for scan in _plan_scans(app, tx, text, values, large)]
 
 
 def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
     if parameter in ARRAYS:
-        return tx.array(ARRAYS[parameter])
+        return adapt(ARRAYS[parameter]) if _is_sqlite(app) else ARRAYS[parameter]
     if parameter in NUMBERS:
         return 1
     if parameter in TIMES:
@@ -257,7 +256,7 @@ def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
         "progress": "[]",
         "response": "null",
         "data": "null",
-        "said": "[[1, 1, null, 0.1]]",
+        "endings": "[[1, 1, null, 0.1]]",
     }
     return (json | {"group": "alpha", "idle_ms": "1000"}).get(parameter, "default")
 
@@ -304,14 +303,14 @@ def _postgres_scans(tx: Transaction, sql: str, parameters: dict[str, Any], large
     return _complaints(tx.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters), large)
 
 
-def _complaints(explained: list[Row], large: Collection[str] = LARGE) -> list[str]:
+def _complaints(explained: list[dict[str, Any]], large: Collection[str] = LARGE) -> list[str]:
     (plan,) = json.loads(explained[0]["QUERY PLAN"])
     return [text for node in _nodes(plan["Plan"]) if (text := _complaint(node, large))]
 
 
 def tx_settings() -> str:
     """The statement with which every transaction of a tick begins: it keeps the planner to indexes."""
-    return statements("postgres")["fence"]
+    return statements("ticks", "postgres")["fence"]
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from stepwell.model.errors import DatabaseUnavailable
 from stepwell.service import loop
 from stepwell.service.wakeup import StopSignal
 from stepwell.store import Transaction, postgres
+from stepwell.store.engine import creation, reading, ticks
 from stepwell.testing import ManualClock, behave
 
 WAIT_SECONDS = 60.0  # for what takes milliseconds on a quiet machine
@@ -103,9 +104,9 @@ def test_a_transaction_that_is_cut_writes_nothing_and_says_that_the_database_is_
     app: Stepwell, server: Server
 ) -> None:
     def work(tx: Transaction) -> None:
-        assert tx.change("ensure_group", group="halfway") == 1
+        assert creation.ensure_group(tx, group="halfway") == 1
         server.cut()
-        tx.change("ensure_group", group="never")
+        creation.ensure_group(tx, group="never")
 
     with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be used"):
         app.database.transact(work)
@@ -114,7 +115,7 @@ def test_a_transaction_that_is_cut_writes_nothing_and_says_that_the_database_is_
 
 def test_a_cut_just_before_the_commit_is_not_taken_for_a_success(app: Stepwell, server: Server) -> None:
     def work(tx: Transaction) -> None:
-        tx.change("ensure_group", group="halfway")
+        creation.ensure_group(tx, group="halfway")
         server.cut()
 
     with pytest.raises(DatabaseUnavailable, match="may or may not have been"):
@@ -141,7 +142,7 @@ def test_a_session_that_the_server_ended_for_idling_counts_as_an_outage(app: Ste
     def work(tx: Transaction) -> None:
         tx.fetch("SELECT set_config('idle_in_transaction_session_timeout', '1', true)", {})
         until(lambda: server.sessions() == 0)
-        tx.rows("all_groups")
+        reading.all_groups(tx)
 
     with pytest.raises(DatabaseUnavailable):
         app.database.transact(work)
@@ -189,10 +190,10 @@ def test_two_transactions_in_a_deadlock_both_succeed(app: Stepwell, server: Serv
         def both(tx: Transaction) -> None:
             tries.append(first)
             tx.fetch("SELECT set_config('deadlock_timeout', '20ms', true)", {})
-            tx.change("note_selected", group=first, now=app.clock.now())
+            ticks.note_selected(tx, group=first, now=app.clock.now())
             next(waits, lambda: None)()
-            tx.change("ensure_group", group=f"{first} was here")
-            tx.change("note_selected", group=second, now=app.clock.now())
+            creation.ensure_group(tx, group=f"{first} was here")
+            ticks.note_selected(tx, group=second, now=app.clock.now())
 
         app.database.transact(both)
 
@@ -206,7 +207,7 @@ def test_two_transactions_in_a_deadlock_both_succeed(app: Stepwell, server: Serv
 
 def test_an_error_in_a_transaction_rolls_all_of_it_back(app: Stepwell) -> None:
     def work(tx: Transaction) -> None:
-        tx.change("ensure_group", group="halfway")
+        creation.ensure_group(tx, group="halfway")
         raise KeyError("not a database error")
 
     with pytest.raises(KeyError):

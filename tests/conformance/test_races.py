@@ -16,6 +16,8 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.dispatch.phases import Moment, dispatch, pick
+from stepwell.store.engine import agenda
+from stepwell.store.statement import Statement
 from stepwell.testing import ManualClock
 from tests.conformance.support import Engine
 from tests.conformance.tick_support import GROUP, heal, run, run_level, tick
@@ -183,9 +185,9 @@ class _Interrupted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
 
-    def rows(self, statement: str, **parameters: Any) -> Any:
-        found = self._tx.rows(statement, **parameters)
-        self._after.get(statement, lambda: None)()
+    def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
+        found = self._tx.query(statement, parameters)
+        self._after.get(statement.name, lambda: None)()
         return found
 
 
@@ -242,7 +244,7 @@ def test_a_gate_is_not_opened_for_a_step_that_has_run_meanwhile(
     ref = engine.add("quick")
 
     def open_it(app: Stepwell) -> None:
-        app.database.transact(lambda tx: tx.change("open_ready", ids=tx.array([ref.id]), now=app.database.now()))
+        app.database.transact(lambda tx: agenda.open_ready(tx, ids=[ref.id], now=app.database.now()))
 
     with transaction(database_url) as connection:
         connection.execute("DELETE FROM steps_agenda")  # as if it had waited until now

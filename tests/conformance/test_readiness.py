@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwell import ActionRefused, InvalidStep, NewStep, Permanent, Reschedule, Retry, Skip, StepRef, Stepwell, Stop
-from stepwell.run.claimed import Claim
+from stepwell.model.claimed import Claim
 from stepwell.run.inline import InlineRunner
 from stepwell.share.strategies import NORMAL_SHARE
 from stepwell.testing import ManualClock, behave

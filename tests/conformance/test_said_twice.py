@@ -6,10 +6,11 @@ from datetime import timedelta
 
 from stepwell import NewStep
 from stepwell.define.transport import to_wire
+from stepwell.model.claimed import ClaimedStep
 from stepwell.model.ids import uuid7
-from stepwell.run.claimed import ClaimedStep
 from stepwell.run.ending import Ending
 from stepwell.store import Transaction
+from stepwell.store.engine import claims
 from tests.conformance.support import Engine
 
 
@@ -84,8 +85,8 @@ def test_a_claim_takes_no_step_that_has_moved_on(engine: Engine) -> None:
         ids = [engine[label].id for label in ("done", "running", "open")]
 
         def claim(tx: Transaction) -> list[ClaimedStep]:
-            who = {"worker": runner.worker.id, "actor": "worker:another", "hostname": "here"}
-            return tx.records(ClaimedStep, "claim", ids=tx.array(ids), now=engine.app.database.now(), margin=1.0, **who)
+            now = engine.app.database.now()
+            return claims.claim_steps(tx, ids, worker=runner.worker.id, hostname="here", now=now, margin=1.0)
 
         assert [step.id for step in engine.app.database.transact(claim)] == [engine["open"].id]
         assert [engine.path("done"), engine.path("running")] == before

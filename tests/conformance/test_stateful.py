@@ -26,6 +26,7 @@ from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.phases import STATE_PHASES, Moment, settle_marks
 from stepwell.model.states import UNFINISHED, State
 from stepwell.run.finish import Finisher
+from stepwell.store.engine import runs, ticks
 from stepwell.testing import ManualClock
 from tests.conformance.machine import ACTION, OUTCOMES, PHASES, SHAPES, TRIGGER_RULES, Machine, Opener
 from tests.conformance.reference_model import ENDED_BADLY
@@ -176,16 +177,19 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         block_root, younger = runner.claim(2)
 
         connection.execute("SELECT 1")
-        end = {
-            "id": block_root.step_id,
-            "token": block_root.token,
-            "response": "null",
-            "duration": 0.0,
-            "error": None,
-            "stack": None,
-        }
         late = app.database.within(connection)
-        assert late.value("finish", **end, actor=block_root.actor, now=app.clock.now()) == State.COMPLETED
+        (change,) = runs.finish(
+            late,
+            id=block_root.step_id,
+            token=block_root.token,
+            response="null",
+            error=None,
+            stack=None,
+            duration=0.0,
+            actor=block_root.actor,
+            now=app.clock.now(),
+        )
+        assert change.to_state is State.COMPLETED
         assert returned(finisher, younger, None) is State.COMPLETED
         lock = group_lock.take(app.database, app.step(parent_ref).group or "", "a tick")
         assert lock is not None
@@ -195,7 +199,7 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         connection.commit()
         app.database.transact(lambda tx: settle_marks(tx, at, lock.survey.marks))
         app.database.transact(
-            lambda tx: tx.change("release_lock", group=lock.group, token=lock.token, now=at.now, ended_early=False)
+            lambda tx: ticks.release_lock(tx, group=lock.group, token=lock.token, now=at.now, ended_early=False)
         )
 
         app.dispatcher().run_until_quiet()

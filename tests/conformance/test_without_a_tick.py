@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.model.claimed import Claim
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.inline import InlineRunner
 from tests.conformance.support import Engine

@@ -10,7 +10,7 @@ from typing import Any
 
 from stepwell import StepRef, Stepwell
 from stepwell.dispatch.tick import BATCH_LIMIT, Tick, TickReport
-from stepwell.run.claimed import Claim
+from stepwell.model.claimed import Claim
 from stepwell.run.inline import InlineRunner
 from tests.conformance.support import Engine
 
@@ -27,7 +27,8 @@ def tick(app: Stepwell, group: str = GROUP, *, owner: str = "this test", batch_l
 
 def rows(report: TickReport) -> dict[str, int]:
     """The phases that changed rows (or picked some), by name."""
-    return {phase["name"]: phase["rows"] for phase in report.phases if phase["rows"]}
+    found = {phase["name"]: phase.get("found", phase["rows"]) for phase in report.phases}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def ran(report: TickReport) -> list[int]:
@@ -95,7 +96,7 @@ def insert_sql(app: Stepwell, **columns: Any) -> None:
         values = ", ".join(f":{name}" for name in columns)
     else:
         values = ", ".join(f"%({name})s" for name in columns)
-    app.database.transact(lambda tx: tx._change(f"INSERT INTO steps ({names}) VALUES ({values})", columns))
+    app.database.transact(lambda tx: tx.execute(f"INSERT INTO steps ({names}) VALUES ({values})", columns))
 
 
 # Other processes ------------------------------------------------------------------------------------------

@@ -144,9 +144,9 @@ def test_statements_that_the_server_has_forgotten_are_no_trouble(postgres_url: s
         behave(app)
         for _ in range(10):
             app.groups()
-        app.database.transact(lambda tx: tx._change("DEALLOCATE ALL", {}))
+        app.database.transact(lambda tx: tx.execute("DEALLOCATE ALL", {}))
         step = app.enqueue("behave", {"result": 1})
-        app.database.transact(lambda tx: tx._change("DEALLOCATE ALL", {}))
+        app.database.transact(lambda tx: tx.execute("DEALLOCATE ALL", {}))
         assert len(app.groups()) == 10
         app.run_until_idle()
         assert app.step(step).response == 1

@@ -12,6 +12,7 @@ import pytest
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.run.ending import Ending
 from stepwell.run.worker import Worker
+from stepwell.store.engine import workers
 from tests.conformance.support import returned
 from tests.survival.support import Well
 
@@ -40,7 +41,7 @@ def test_a_worker_that_slept_beyond_its_lease_gives_its_steps_up_and_goes_on(wel
 
     worker.signal(signal.SIGSTOP)
     (before,) = _workers(well)
-    well.app.database.transact(lambda tx: tx.change("forget_worker", id=before))
+    well.app.database.transact(lambda tx: workers.forget_worker(tx, id=before))
     worker.signal(signal.SIGCONT)
     well.add("next")
     well.until_states(next="Completed")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from stepwell import Stepwell
+from stepwell.model.claimed import Claim
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim, Ended
+from stepwell.run.ending import Ended
 from stepwell.run.executors import PREFETCH_SECONDS
 from stepwell.run.executors.processes import PREFETCH_LIMIT, UNREAD_MESSAGES, ProcessExecutor
 from stepwell.run.finish import Finisher

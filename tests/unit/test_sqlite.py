@@ -14,8 +14,11 @@ import pytest
 
 from stepwell import NewStep, Stepwell
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.store import Transaction, database, sqlite
-from stepwell.store.sqlite import KEPT_BYTES, SqliteDatabase
+from stepwell.store import Transaction, database
+from stepwell.store.sqlite import checkpoints
+from stepwell.store.sqlite import database as sqlite
+from stepwell.store.sqlite.connection import BUSY_SECONDS, KEPT_BYTES
+from stepwell.store.sqlite.database import SqliteDatabase
 from stepwell.testing import behave
 from tests.conformance.support import in_processes
 from tests.conformance.tick_support import ends, hears, process, tells
@@ -82,7 +85,7 @@ def test_the_log_stays_short_over_many_commits_and_checkpoints_are_rare(app: Ste
 def test_the_log_is_checkpointed_by_small_commits_too(
     app: Stepwell, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 50)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_PAGES", 50)
     before = file.stat().st_size
     for _ in range(200):
         app.enqueue("nobody")
@@ -322,7 +325,7 @@ def test_a_checkpoint_waits_for_writers_as_long_as_they_for_each_other(app: Step
         app.enqueue_many(job.draft() for _ in range(500))
     before = said[: said.index("PRAGMA wal_checkpoint(RESTART)")]
     waits = [statement for statement in before if statement.startswith("PRAGMA busy_timeout")]
-    assert waits[-1] == f"PRAGMA busy_timeout = {sqlite.BUSY_SECONDS * 1000:.0f}"
+    assert waits[-1] == f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}"
 
 
 def test_a_file_behind_a_link_is_checkpointed_too_wherever_the_program_goes(

@@ -50,20 +50,18 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
 
 def _surroundings(app: Stepwell, target: Target) -> dict[str, Any]:
     from stepwell import __version__
-    from stepwell.store.migrate import known_migrations
+    from stepwell.store.migrate import applied_version, known_migrations
 
-    now = app.database.now()
-    database = app.database.read(lambda tx: tx.value("database_version"))
-    schema = app.database.read(lambda tx: tx.rows("applied_migrations"))
+    database = app.reader.database_version()
     return {
         "stepwell": __version__,
         "python": sys.version.split()[0],
         "database": f"{_KINDS[app.database.dialect]} {database}",
         "url": str(target),
-        "schema": {"version": len(schema), "known": len(known_migrations(app.database.dialect))},
+        "schema": {"version": applied_version(app.database), "known": len(known_migrations(app.database.dialect))},
         "breaker": asdict(app.breaker.state()),
         "workers": len(app.stats()["workers"]),
-        "unserved": app.database.read(lambda tx: tx.rows("unserved_lanes", now=now)),
+        "unserved": app.reader.unserved_lanes(),
     }
 
 

@@ -98,15 +98,15 @@ def show(target: Target, step: str, as_json: bool) -> None:
         found = app.step(step)
         history = app.history(found)
         logs = app.logs(found)
-        upstream = app.database.read(lambda tx: tx.rows("dependencies_of", id=found.id))
+        upstream = app.reader.dependencies(found)
         now = app.database.now()
     if as_json:
-        ids = [row["id"] for row in upstream]
+        ids = [step.id for step in upstream]
         click.echo(to_json({"step": found, "depends_on": ids, "history": history, "logs": logs}))
         return
     output = Output()
     output.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
-    depends_on = ", ".join(f"{row['id']} {row['label'] or row['action']} ({row['state']})" for row in upstream)
+    depends_on = ", ".join(f"{step.id} {step.name} ({step.state})" for step in upstream)
     output.fields(_fields(found, depends_on, now))
     output.block("Arguments", _pretty(found.arguments))
     if found.response is not None or found.own_code_done_at is not None:

@@ -167,8 +167,4 @@ def _tick_row(row: dict[str, Any], started: str) -> list[Cell]:
 
 def phases_text(phases: list[dict[str, Any]]) -> str:
     """What the phases of a tick changed, in words."""
-    changed = [
-        f"{phase['name']} {phase['rows']:,}" for phase in phases if phase["rows"] and phase["phase"] not in (9, 10)
-    ]
-    dispatched = sum(phase["rows"] for phase in phases if phase["phase"] == 10)
-    return ", ".join([*changed, *([f"dispatch {dispatched:,}"] if dispatched else [])]) or "opened gates only"
+    return ", ".join(f"{phase['name']} {phase['rows']:,}" for phase in phases if phase["rows"]) or "opened steps only"

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter, is_
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
-from stepwell.model.step import Step, StepRef
+from stepwell.model.step import Priority, Step, StepRef, StepType, TriggerRule
 from stepwell.model.times import MAX_SECONDS, problem_of_moment
-
-StepType = Literal["default", "resolve-exception"]
-Priority = Literal["default", "high"]
-TriggerRule = Literal["all_concluded", "all_ended", "any_concluded"]
 
 MAX_NAME: Final = 255
 _MAX_INT: Final = 2**31 - 1

@@ -17,7 +17,8 @@ from stepwell.model.errors import StepwellError
 from stepwell.service.loop import run_loop
 from stepwell.service.wakeup import StopSignal
 from stepwell.share.limits import unblock_keys
-from stepwell.store import Database, Row, Transaction, Wake
+from stepwell.store import Database, Transaction, Wake
+from stepwell.store.engine import ticks
 
 # An idle dispatcher looks again after this long: the floor under every wake-up.
 IDLE_SECONDS: Final = 1.0
@@ -99,7 +100,7 @@ class Dispatcher:
 
     def _when_due(self) -> float:
         """When the next delayed step is due, by the monotonic clock."""
-        moment = self._database.read(lambda tx: tx.value("next_due"))
+        moment = self._database.read(ticks.next_due)
         elapsed = self._database.clock.monotonic()
         if moment is None:
             return elapsed + IDLE_SECONDS
@@ -125,17 +126,17 @@ class Dispatcher:
         """Most steps that end decide nothing that was not decided with their end: no group needs a tick for that."""
 
         def work(tx: Transaction) -> int:
-            tx.rows("keep_to_indexes")
-            return tx.change("forget_idle_marks", limit=MARKS_AT_ONCE)
+            ticks.keep_to_indexes(tx)
+            return ticks.forget_idle_marks(tx, limit=MARKS_AT_ONCE)
 
         return self._database.transact(work)
 
     def _probe(self, open_too: bool) -> list[str | None]:
         now = self._database.now()
-        statement = "groups_with_work" if open_too else "groups_with_decisions"
+        probe = ticks.groups_with_work if open_too else ticks.groups_with_decisions
 
-        def work(tx: Transaction) -> list[Row]:
-            tx.rows("keep_to_indexes")
-            return tx.rows(statement, now=now)
+        def work(tx: Transaction) -> list[str | None]:
+            ticks.keep_to_indexes(tx)
+            return probe(tx, now=now)
 
-        return [row["group"] for row in self._database.read(work)]
+        return self._database.read(work)

@@ -13,6 +13,7 @@ from typing import Final
 from stepwell.model.errors import LockLost
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
+from stepwell.store.engine import settings, ticks
 
 # Longer than any healthy tick (a cascade over 100,000 steps takes a few seconds), short enough for a takeover
 # to be soon after a crash.
@@ -45,7 +46,7 @@ class GroupLock:
     def fence(self, tx: Transaction) -> None:
         """Make sure, to the end of this transaction, that the group is still ours."""
         idle_ms = str(int(1000 * LOCK_SECONDS))
-        if tx.row("fence", group=self.group, owner=self.owner, token=self.token, idle_ms=idle_ms) is None:
+        if ticks.fence(tx, group=self.group, owner=self.owner, token=self.token, idle_ms=idle_ms) is None:
             raise LockLost(f"group {self.group} was taken over by another dispatcher; this tick changes nothing more")
 
 
@@ -55,26 +56,25 @@ def take(database: Database, group: str, owner: str) -> GroupLock | None:
     def work(tx: Transaction) -> GroupLock | None:
         now = database.now()
         deadline = now + timedelta(seconds=LOCK_SECONDS)
-        row = tx.row("take_lock", group=group, owner=owner, now=now, deadline=deadline)
-        if row is None:
+        taken = ticks.take_lock(tx, group=group, owner=owner, now=now, deadline=deadline)
+        if taken is None:
             return None
-        tick = tx.value("begin_tick", group=group, owner=owner, now=now)
-        tx.change("note_current_tick", group=group, token=row["lock_token"], tick=tick)
-        return GroupLock(group, owner, row["lock_token"], tick, bool(row["ended_early"]), _survey(tx, group, now))
+        tick = ticks.begin_tick(tx, group=group, owner=owner, now=now)
+        ticks.note_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
+        return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now))
 
     return database.transact(work)
 
 
 def _survey(tx: Transaction, group: str, now: datetime) -> Survey:
-    breaker = tx.row("breaker_state")
-    marks = tx.rows("marks_of_group", group=group)
-    business = tx.row("unfinished_business", group=group, now=now)
-    assert business is not None
+    breaker = settings.breaker_state(tx)
+    marks = ticks.marks_of_group(tx, group=group)
+    business = ticks.unfinished_business(tx, group=group, now=now)
     return Survey(
-        breaker is not None and breaker["value"] == "on",
-        [row["id"] for row in marks],
-        frozenset(State(state) for state in {row["state"] for row in marks} - {None}),
-        bool(business["unchecked"]),
-        bool(business["exhausted"]),
-        bool(business["due"]),
+        breaker is not None and breaker.is_on,
+        [mark.id for mark in marks],
+        frozenset(mark.state for mark in marks if mark.state is not None),
+        business.unchecked,
+        business.exhausted,
+        business.due,
     )

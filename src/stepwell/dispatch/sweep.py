@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from stepwell.store import Database, Transaction
+from stepwell.store.engine import reading, ticks
+from stepwell.store.engine import sweep as verbs
 
 _LOGGER: Final = logging.getLogger("stepwell.sweep")
 
@@ -26,7 +28,7 @@ class Finding:
 
 def sweep(database: Database, groups: Collection[str] | None = None) -> list[Finding]:
     """Look at everything once; returns what had to be mended (normally nothing)."""
-    known = [row["group"] for row in database.read(lambda tx: tx.rows("all_groups"))]
+    known = [row.group for row in database.read(reading.all_groups)]
     findings: list[Finding] = []
     for group in known if groups is None else [group for group in known if group in groups]:
         findings += database.transact(lambda tx, group=group: _sweep_group(tx, group))  # type: ignore[misc]
@@ -36,20 +38,20 @@ def sweep(database: Database, groups: Collection[str] | None = None) -> list[Fin
 
 
 def _sweep_group(tx: Transaction, group: str) -> list[Finding]:
-    tx.change("hold_one_snapshot")
-    tx.rows("keep_to_indexes")
-    if tx.value("has_marks", group=group) is not None:
+    verbs.hold_one_snapshot(tx)
+    ticks.keep_to_indexes(tx)
+    if verbs.has_marks(tx, group=group):
         return []  # decisions are under way: the ticks will make them
     findings = []
-    for row in tx.rows("wrong_in_blocks", group=group):
-        tx.change("drop_block_entry", id=row["id"])
-        tx.change("mend_block_entry", id=row["id"])
-        findings.append(Finding(row["id"], row["finding"]))
-    for row in tx.rows("wrong_on_agenda", group=group):
-        tx.change("drop_agenda_entry", id=row["id"])
-        tx.change("mend_agenda_entry", id=row["id"])
-        findings.append(Finding(row["id"], row["finding"]))
-    for row in tx.rows("unannounced_decisions", group=group):
-        tx.change("mark_again", id=row["id"])
-        findings.append(Finding(row["id"], row["finding"]))
+    for row in verbs.wrong_in_blocks(tx, group=group):
+        verbs.drop_block_entry(tx, id=row.id)
+        verbs.mend_block_entry(tx, id=row.id)
+        findings.append(Finding(row.id, row.finding))
+    for row in verbs.wrong_on_agenda(tx, group=group):
+        verbs.drop_agenda_entry(tx, id=row.id)
+        verbs.mend_agenda_entry(tx, id=row.id)
+        findings.append(Finding(row.id, row.finding))
+    for row in verbs.unannounced_decisions(tx, group=group):
+        verbs.mark_again(tx, id=row.id)
+        findings.append(Finding(row.id, row.finding))
     return findings

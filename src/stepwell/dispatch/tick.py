@@ -18,7 +18,8 @@ from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick
 from stepwell.model import codec
 from stepwell.model.errors import LockLost
 from stepwell.share.strategies import NORMAL_SHARE
-from stepwell.store import Database, Transaction, Wake
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import settings, ticks
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class TickReport:
     @property
     def changed(self) -> int:
         """How many rows it moved on; the dispatcher ticks again at once while there is progress."""
-        return self.opened + sum(int(phase["rows"]) for phase in self.phases if phase["phase"] != 9)
+        return self.opened + sum(int(phase["rows"]) for phase in self.phases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class _Dispatch:
 
     def as_phases(self) -> list[dict[str, Any]]:
         return [
-            {"phase": 9, "name": "pick", "rows": self.found, "ms": round(self.pick_ms, 2)},
+            {"phase": 9, "name": "pick", "rows": 0, "found": self.found, "ms": round(self.pick_ms, 2)},
             {"phase": 10, "name": "dispatch", "rows": self.dispatched, "ms": round(self.dispatch_ms, 2)},
         ]
 
@@ -132,8 +133,6 @@ class Tick:
             else:
                 ended.dispatched = done.dispatched
                 ended.phases += done.as_phases()
-            if ended.opened or ended.dispatched:
-                tx.tell(Wake.WORK)
             ended.milliseconds = 1000 * (clock.monotonic() - started)
             self._end(tx, lock, ended)
             return ended, done
@@ -154,7 +153,7 @@ class Tick:
         notes: list[tuple[Phase, int, float]] = []
         for phase in phases:
             started = self._database.clock.monotonic()
-            rows = phase.run(tx, at) if _has_work(phase, survey) else 0
+            rows = phase.run(tx, at) if phase.has_work(survey) else 0
             notes.append((phase, rows, 1000 * (self._database.clock.monotonic() - started)))
             if rows:
                 break
@@ -164,7 +163,7 @@ class Tick:
         """Phases 9 and 10; None if the breaker is off by now."""
         clock = self._database.clock
         started = clock.monotonic()
-        if tx.value("breaker_for_dispatch") != "on":
+        if settings.breaker_for_dispatch(tx) != "on":
             return None
         ids = pick(tx, at, self._batch_limit, spare=int(tick % NORMAL_SHARE == 0))
         picked = clock.monotonic()
@@ -187,8 +186,8 @@ class Tick:
     def _end(self, tx: Transaction, lock: GroupLock, report: TickReport) -> None:
         now = self._database.now()
         if report.changed or report.error is not None:
-            tx.change(
-                "end_tick",
+            ticks.end_tick(
+                tx,
                 tick=lock.tick,
                 now=now,
                 progress=codec.encode(report.phases),
@@ -197,15 +196,8 @@ class Tick:
                 error=None if report.error is None else codec.clean_text(repr(report.error), 2_000),
             )
         else:
-            tx.change("forget_tick", tick=lock.tick)
+            ticks.forget_tick(tx, tick=lock.tick)
         # The token counts the ticks of this group, kept or not; the ids are shared by all groups.
         if lock.token % 100 == 0:
-            tx.change("prune_ticks", group=lock.group, keep=TICKS_KEPT)
-        tx.change("release_lock", group=lock.group, token=lock.token, now=now, ended_early=report.ended_early)
-
-
-def _has_work(phase: Phase, survey: Survey) -> bool:
-    """Whether there is anything that the phase could find; it is not run in vain."""
-    if phase.number == 8:
-        return survey.exhausted
-    return bool(phase.concerns & survey.marked_states) or (survey.unchecked and phase.number == 6)
+            ticks.prune_ticks(tx, group=lock.group, keep=TICKS_KEPT)
+        ticks.release_lock(tx, group=lock.group, token=lock.token, now=now, ended_early=report.ended_early)

@@ -11,8 +11,9 @@ from stepwell.enqueue.create import Creator, enrol, write_neighbours
 from stepwell.enqueue.place import Placement, place, refuse_names_of_blocks
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
-from stepwell.model.states import State
-from stepwell.store import Row, Transaction
+from stepwell.store import Transaction
+from stepwell.store.engine import adoption
+from stepwell.store.engine.adoption import NewRow
 
 ACTOR: Final = "adoption"
 BATCH: Final = 500
@@ -26,7 +27,7 @@ class _Names:
 
 def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
     """Give new rows their place, each after its parent; returns how many were looked at."""
-    rows = tx.rows("new_steps", limit=BATCH)
+    rows = adoption.new_steps(tx, limit=BATCH)
     if not rows:
         return 0
     names, done = _Names(*creator.names(tx)), set[int]()
@@ -35,33 +36,31 @@ def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
     return len(rows)
 
 
-def _adopt_with_parents(tx: Transaction, row: Row, names: _Names, done: set[int], now: datetime) -> None:
+def _adopt_with_parents(tx: Transaction, row: NewRow, names: _Names, done: set[int], now: datetime) -> None:
     path = [row]  # a row, the parent (or the root of its block) that has to be adopted before it, that one's parent, …
     while path:
         row = path[-1]
-        if row["id"] in done:
+        if row.id in done:
             path.pop()
             continue
-        above = tx.row("new_parent", parent=row["parent_step_id"], block=row["block_uuid"], uuid=row["uuid"])
+        above = adoption.new_parent(tx, parent=row.parent_step_id, block=row.block_uuid, uuid=row.uuid)
         if above is None:
             _adopt(tx, row, names, now)
-        elif State(above["state"]).is_terminal:
-            ended = (
-                f"step {above['id']} was {above['state']} before it was given its place, and nothing can belong to it"
-            )
+        elif above.state.is_terminal:
+            ended = f"step {above.id} was {above.state} before it was given its place, and nothing can belong to it"
             _refuse(tx, row, ended, names, now)
-        elif above["id"] in [step["id"] for step in path]:
-            circle = " → ".join(f"step {step['id']} ({step['label'] or step['action']})" for step in path)
+        elif above.id in [step.id for step in path]:
+            circle = " → ".join(f"step {step.id} ({step.label or step.action})" for step in path)
             _refuse(tx, row, f"these steps are each other's parents: {circle}", names, now)
-        elif (parent := tx.row("new_step", id=above["id"])) is not None:
+        elif (parent := adoption.new_step(tx, id=above.id)) is not None:
             path.append(parent)
             continue
         else:
             return  # another dispatcher is just adopting the parent: the next round adopts this one
-        done.add(row["id"])
+        done.add(row.id)
 
 
-def _adopt(tx: Transaction, row: Row, names: _Names, now: datetime) -> None:
+def _adopt(tx: Transaction, row: NewRow, names: _Names, now: datetime) -> None:
     try:
         _check_arguments(row)
         placement = _placement(row)
@@ -72,41 +71,41 @@ def _adopt(tx: Transaction, row: Row, names: _Names, now: datetime) -> None:
         return
     _settle(tx, placement)
     write_neighbours(tx, around, [placement])
-    if row["type"] == "resolve-exception":
-        tx.change("send_to_sleep", id=row["id"], actor=ACTOR, now=now)
-    tx.change("leave_new", id=row["id"])
-    enrol(tx, [row["id"]], now)
+    if row.type == "resolve-exception":
+        adoption.send_to_sleep(tx, id=row.id, actor=ACTOR, now=now)
+    adoption.leave_new(tx, id=row.id)
+    enrol(tx, [row.id], now)
 
 
-def _check_arguments(row: Row) -> None:
+def _check_arguments(row: NewRow) -> None:
     try:
-        arguments = codec.decode(row["arguments"])
+        arguments = codec.decode(row.arguments)
     except ValueError as error:
         raise InvalidStep(f"its arguments cannot be read: {error}") from error
     if not isinstance(arguments, dict):
         raise InvalidStep("its arguments are not a JSON object: they are the job's parameters by name")
 
 
-def _placement(row: Row) -> Placement:
+def _placement(row: NewRow) -> Placement:
     draft = NewStep(
-        action=row["action"],
-        label=row["label"],
-        type=row["type"],
-        parent=row["parent_step_id"],
-        block=row["block_uuid"],
-        child_block=row["child_block_uuid"],
-        index=row["index"],
-        workflow=row["workflow_id"],
-        group=row["group"],
-        queue=None if row["queue"] == "default" else row["queue"],  # the column's own default: nobody chose it
-        priority=row["priority"],
+        action=row.action,
+        label=row.label,
+        type=row.type,
+        parent=row.parent_step_id,
+        block=row.block_uuid,
+        child_block=row.child_block_uuid,
+        index=row.index,
+        workflow=row.workflow_id,
+        group=row.group,
+        queue=None if row.queue == "default" else row.queue,  # the column's own default: nobody chose it
+        priority=row.priority,
     )
-    return Placement(draft, uuid=row["uuid"], id=row["id"])
+    return Placement(draft, uuid=row.uuid, id=row.id)
 
 
 def _settle(tx: Transaction, placement: Placement) -> None:
-    tx.change(
-        "place_step",
+    adoption.place_step(
+        tx,
         id=placement.id,
         workflow_id=placement.workflow,
         parent_step_id=placement.parent_id,
@@ -119,9 +118,9 @@ def _settle(tx: Transaction, placement: Placement) -> None:
     )
 
 
-def _refuse(tx: Transaction, row: Row, message: str, names: _Names, now: datetime) -> None:
+def _refuse(tx: Transaction, row: NewRow, message: str, names: _Names, now: datetime) -> None:
     """Nothing is lost: the row ends Failed with the reason, in a block and a workflow of its own."""
-    placement = Placement(NewStep(action=row["action"]), uuid=row["uuid"], id=row["id"])
+    placement = Placement(NewStep(action=row.action), uuid=row.uuid, id=row.id)
     place(tx, [placement], names.queues, names.rotation)
     _settle(tx, placement)
-    tx.change("refuse_step", id=row["id"], actor=ACTOR, message=message, now=now)
+    adoption.refuse_step(tx, id=row.id, actor=ACTOR, message=message, now=now)

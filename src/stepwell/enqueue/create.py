@@ -24,8 +24,11 @@ from stepwell.model.ids import uuid7, uuid7s
 from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
-from stepwell.store import Database, Row, Transaction, Wake
-from stepwell.store.database import Conflict
+from stepwell.store import Database, Transaction, Wake
+from stepwell.store.conflict import Conflict
+from stepwell.store.engine import agenda, creation
+from stepwell.store.engine import placement as placement_verbs
+from stepwell.store.engine.placement import ExistingStep
 
 _PENDING: Final = State.PENDING.value
 _NOT_RUNNABLE: Final = State.NOT_RUNNABLE.value
@@ -128,9 +131,9 @@ class Creator:
         queues = self._learn_names(tx, [draft])
         kind, of = draft.relatable or (None, None)
         moment = due(draft, now)
-        news = [Wake.WORK] if draft.concurrency_key is None and moment is None else [Wake.WORK, Wake.DECISIONS]
-        number = tx.value(
-            "create_alone",
+        wakes = [Wake.WORK] if draft.concurrency_key is None and moment is None else [Wake.WORK, Wake.DECISIONS]
+        number = creation.create_alone(
+            tx,
             uuid=uuid,
             action=draft.action,
             arguments=arguments,
@@ -138,7 +141,7 @@ class Creator:
             relatable_type=kind,
             relatable_id=None if of is None else str(of),
             queue=queue_of(draft.queue, draft.priority, queues),
-            rotation=tx.array(self._rotation),
+            rotation=self._rotation,
             priority=draft.priority,
             max_retries=draft.max_retries,
             dispatch_after=moment,
@@ -147,14 +150,14 @@ class Creator:
             concurrency_key=draft.concurrency_key,
             concurrency_limit=draft.concurrency_limit,
             now=now,
-            news=tx.array(tx.wakes_to_send(*news)),
+            wakes=tx.wakes_to_send(*wakes),
         )
         return StepRef(number, uuid)
 
     def _learn_names(self, tx: Transaction, drafts: Iterable[NewStep]) -> set[str]:
         """The queues that there are for these steps."""
         if not self._rotation:
-            self._rotation = [row["group"] for row in tx.rows("rotation")]
+            self._rotation = creation.rotation(tx)
             if not self._rotation:
                 raise StepwellError(
                     "no group has a place in the rotation (a column of `steps_dispatcher`): "
@@ -163,18 +166,18 @@ class Creator:
         asked = {draft.queue for draft in drafts if draft.queue is not None}
         if asked <= self._queues:
             return self._queues
-        self._queues = {row["name"] for row in tx.rows("queue_names")}
+        self._queues = set(creation.queue_names(tx))
         new = (asked - self._queues).intersection(self._declared())
         for queue in sorted(new):
-            tx.change("add_queue", name=queue)
+            creation.add_queue(tx, name=queue)
         return self._queues | new  # not yet among those it has seen: this transaction may be rolled back
 
     def names(self, tx: Transaction) -> tuple[set[str], list[str]]:
         """The queues and the rotation of groups as they are now (for adopting rows)."""
-        queues = {row["name"] for row in tx.rows("queue_names")}
+        queues = set(creation.queue_names(tx))
         for queue in sorted(new := {*self._declared()} - queues):
-            tx.change("add_queue", name=queue)
-        return queues | new, [row["group"] for row in tx.rows("rotation")]
+            creation.add_queue(tx, name=queue)
+        return queues | new, creation.rotation(tx)
 
 
 def _is_lone(drafts: Sequence[NewStep]) -> bool:
@@ -205,7 +208,7 @@ def _refuse_taken_uuids(tx: Transaction, placements: Sequence[Placement]) -> Non
     chosen = [placement.uuid for placement in placements if placement.draft.uuid is not None]
     if not chosen:
         return
-    taken = [row["uuid"] for row in tx.rows("lock_steps", ids=tx.array([]), uuids=tx.array(chosen))]
+    taken = [row.uuid for row in placement_verbs.lock_steps(tx, ids=[], uuids=chosen)]
     if taken or len(set(chosen)) < len(chosen):
         raise InvalidStep(f"a step with the uuid {(taken or chosen)[0]} exists already; nothing was written")
     refuse_names_of_blocks(tx, chosen)
@@ -221,22 +224,22 @@ def _with_known_keys(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequ
             keyed[draft.key] = draft, text
     if not keyed:
         return {}
-    keys = tx.array(list(keyed))
-    tx.rows("lock_keys", keys=keys)
+    keys = list(keyed)
+    creation.lock_keys(tx, keys=keys)
     known: dict[int, StepRef] = {}
-    for row in tx.rows("steps_with_keys", keys=keys):
-        draft, text = keyed[row["idempotency_key"]]
-        if (row["action"], codec.decode(row["arguments"])) != (draft.action, codec.decode(text)):
+    for row in creation.steps_with_keys(tx, keys=keys):
+        draft, text = keyed[row.idempotency_key]
+        if (row.action, codec.decode(row.arguments)) != (draft.action, codec.decode(text)):
             raise KeyConflict(
-                f"the key {draft.key!r} belongs to step {row['id']} ({row['action']}), "
+                f"the key {draft.key!r} belongs to step {row.id} ({row.action}), "
                 "which has another action or other arguments; nothing was written"
             )
-        known[draft.identity] = StepRef(row["id"], row["uuid"])
+        known[draft.identity] = StepRef(row.id, row.uuid)
     return known
 
 
 def _insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
-    for placement, number in zip(placements, tx.numbers("next_step_ids", len(placements)), strict=True):
+    for placement, number in zip(placements, creation.take_step_ids(tx, len(placements)), strict=True):
         placement.id = number
     columns = {name: list(map(read, placements)) for name, read in _ALWAYS.items()}
     for name, (usual, read) in _SOMETIMES.items():
@@ -248,28 +251,28 @@ def _insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> 
         columns["dispatch_after"] = [None if moment is None else tx.moment(moment) for moment in moments]
     for name, value in {"placed": True, "created_at": tx.moment(now), "updated_at": tx.moment(now)}.items():
         columns[name] = [value] * len(placements)
-    tx.insert("steps", list(columns), zip(*columns.values(), strict=True))
+    creation.insert_steps(tx, list(columns), zip(*columns.values(), strict=True))
     edges = [(p.id, id_of(dependency)) for p in placements for dependency in p.dependencies]
     if edges:
-        tx.insert("step_dependencies", ("step_id", "depends_on_id"), edges)
+        creation.insert_edges(tx, edges)
 
 
 def write_neighbours(tx: Transaction, around: Neighbours, placements: Iterable[Placement]) -> None:
     """What the new steps mean for those that were there before."""
     for parent_id, child_block in sorted(around.child_blocks.items()):
-        tx.change("take_children", id=parent_id, child_block=child_block)
+        creation.take_children(tx, id=parent_id, child_block=child_block)
     if around.has_dependents:
-        tx.change("note_dependents", ids=tx.array(sorted(around.has_dependents)))
+        creation.note_dependents(tx, ids=sorted(around.has_dependents))
     for block in sorted(around.joined_root_blocks):
-        tx.change("note_block_dependents", block=block)
-        tx.change("enrol_block", block=block)
+        creation.note_block_dependents(tx, block=block)
+        creation.enrol_block(tx, block=block)
     lowest: dict[tuple[str, str], int] = {}
     for placement in placements:
         if placement.block in around.joined_blocks:
             level = (placement.block, placement.draft.type)
             lowest[level] = min(placement.index, lowest.get(level, placement.index))
     for (block, kind), index in sorted(lowest.items()):
-        tx.change("withdraw_successors", block=block, type=kind, index=index)
+        creation.withdraw_successors(tx, block=block, type=kind, index=index)
 
 
 def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Neighbours, now: datetime) -> None:
@@ -277,18 +280,17 @@ def _enrol_created(tx: Transaction, placements: Sequence[Placement], around: Nei
     created = _span(tx, [placement.id for placement in placements])
     together = [placement for placement in placements if placement.shares_block or placement.dependencies]
     if any(_is_for_a_tick(placement.draft) for placement in placements):
-        tx.tell(Wake.DECISIONS)
+        tx.wake(Wake.DECISIONS)
     if len(together) < len(placements):
-        tx.change("enrol_on_agenda", **created, now=now)
-        tx.tell(Wake.WORK)
+        creation.enrol_on_agenda(tx, **created, now=now)
     if together:
-        tx.change("enrol_in_blocks", **created)
+        creation.enrol_in_blocks(tx, **created)
         looked_at = _to_be_looked_at(together, around)
         roots = [placement.id for placement in looked_at if placement.parent is None]
-        if roots and tx.change("open_ready", ids=tx.array(roots), now=now):
-            tx.tell(Wake.WORK)
-        if looked_at and tx.change("enrol_on_marks", **_span(tx, [placement.id for placement in looked_at])):
-            tx.tell(Wake.DECISIONS)
+        if roots:
+            agenda.open_ready(tx, ids=roots, now=now)
+        if looked_at:
+            creation.enrol_on_marks(tx, **_span(tx, [placement.id for placement in looked_at]))
 
 
 def _to_be_looked_at(together: Sequence[Placement], around: Neighbours) -> list[Placement]:
@@ -308,7 +310,7 @@ def _to_be_looked_at(together: Sequence[Placement], around: Neighbours) -> list[
     return [placement for placement in together if not is_left_to_them(placement)]
 
 
-def _is_dormant(placement: Placement | Row | None) -> bool:
+def _is_dormant(placement: Placement | ExistingStep | None) -> bool:
     return isinstance(placement, Placement) and placement.draft.type == "resolve-exception"
 
 
@@ -320,12 +322,12 @@ def _is_for_a_tick(draft: NewStep) -> bool:
 def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
     """Put new steps where ticks will find them."""
     new = _span(tx, ids)
-    tx.change("enrol_in_blocks", **new)
-    tx.change("enrol_on_agenda", **new, now=now)
-    tx.change("enrol_on_marks", **new)
+    creation.enrol_in_blocks(tx, **new)
+    creation.enrol_on_agenda(tx, **new, now=now)
+    creation.enrol_on_marks(tx, **new)
 
 
 def _span(tx: Transaction, ids: Sequence[int]) -> dict[str, Any]:
     """From the first id to the last; the ids themselves only if others took some in between."""
     first, last = min(ids), max(ids)
-    return {"first": first, "last": last, "ids": tx.array(ids) if last - first + 1 > len(ids) else None}
+    return {"first": first, "last": last, "ids": list(ids) if last - first + 1 > len(ids) else None}

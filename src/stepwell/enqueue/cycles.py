@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepwell.model.errors import InvalidStep
 from stepwell.store import Transaction
+from stepwell.store.engine import placement as verbs
 
 if TYPE_CHECKING:
     from stepwell.enqueue.place import Placement
@@ -38,20 +39,20 @@ def refuse_cycles(tx: Transaction, placements: Sequence[Placement], joined_block
 
 
 def _key(step: Any) -> Key:
-    return step["id"] if isinstance(step, dict) else f"new {id(step)}"
+    return step.id if isinstance(step, verbs.ExistingStep) else f"new {id(step)}"
 
 
 def _add_existing(tx: Transaction, workflow: str, graph: _WaitGraph) -> None:
     edges: dict[int, list[int]] = {}
-    for row in tx.rows("workflow_edges", workflow=workflow):
-        edges.setdefault(row["step_id"], []).append(row["depends_on_id"])
-    for row in tx.rows("workflow_graph", workflow=workflow):
+    for edge in verbs.workflow_edges(tx, workflow=workflow):
+        edges.setdefault(edge.step_id, []).append(edge.depends_on_id)
+    for row in verbs.workflow_graph(tx, workflow=workflow):
         graph.add(
-            row["id"],
-            f"{row['label'] or row['action']} (step {row['id']})",
-            parent=row["parent_step_id"],
-            dependencies=edges.get(row["id"], []),
-            level=(row["block_uuid"], row["type"], row["index"]),
+            row.id,
+            f"{row.label or row.action} (step {row.id})",
+            parent=row.parent_step_id,
+            dependencies=edges.get(row.id, []),
+            level=(row.block_uuid, row.type, row.index),
         )
 
 

@@ -16,9 +16,12 @@ from stepwell.enqueue.cycles import refuse_cycles
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import canonical_uuid, uuid7
 from stepwell.model.reasons import DORMANT
-from stepwell.model.states import UNFINISHED, State
+from stepwell.model.states import UNFINISHED
 from stepwell.model.step import Step, StepRef
-from stepwell.store import Row, Transaction
+from stepwell.store import Transaction
+from stepwell.store.engine import creation
+from stepwell.store.engine import placement as placement_verbs
+from stepwell.store.engine.placement import ExistingStep
 
 PRIORITY_QUEUE: Final = "priority"
 DEFAULT_QUEUE: Final = "default"
@@ -32,9 +35,9 @@ class Placement:
     uuid: str
     id: int = 0
     arguments: str = "{}"
-    parent: Placement | Row | None = None
-    block_root: Placement | Row | None = None  # the first step of a root block that this one joins
-    dependencies: Sequence[Placement | Row] = ()
+    parent: Placement | ExistingStep | None = None
+    block_root: Placement | ExistingStep | None = None  # the first step of a root block that this one joins
+    dependencies: Sequence[Placement | ExistingStep] = ()
     # Until it is found to belong with others, a step is alone in a block and a workflow of its own.
     block: str = field(init=False)
     workflow: str = field(init=False)
@@ -63,8 +66,8 @@ class Placement:
         return self.parent is not None or self.block != self.uuid
 
 
-def id_of(step: Placement | Row) -> int:
-    return step.id if isinstance(step, Placement) else step["id"]
+def id_of(step: Placement | ExistingStep) -> int:
+    return step.id
 
 
 @dataclass(slots=True)
@@ -109,7 +112,7 @@ def place(
         refuse_cycles(tx, placements, around.joined_blocks | set(around.child_blocks.values()))
     # Written last: a refusal leaves nothing behind in the caller's transaction.
     for group in sorted({placement.draft.group for placement in naming if placement.draft.group is not None}):
-        tx.change("ensure_group", group=group)
+        creation.ensure_group(tx, group=group)
     return around
 
 
@@ -129,7 +132,7 @@ def _find_existing(
     placements: Iterable[Placement],
     new: Mapping[int | str, Placement],
     known: Mapping[int, StepRef],
-) -> dict[int | str, Row]:
+) -> dict[int | str, ExistingStep]:
     ids, uuids = set[int](), set[str]()
     for placement in placements:
         draft = placement.draft
@@ -145,24 +148,24 @@ def _find_existing(
                     uuids.add(uuid)
     if not ids and not uuids:
         return {}
-    found: dict[int | str, Row] = {}
-    for row in tx.rows("lock_steps", ids=tx.array(sorted(ids)), uuids=tx.array(sorted(uuids))):
+    found: dict[int | str, ExistingStep] = {}
+    for row in placement_verbs.lock_steps(tx, ids=sorted(ids), uuids=sorted(uuids)):
         _refuse_unplaced(row)
-        found[row["id"]] = found[row["uuid"]] = row
+        found[row.id] = found[row.uuid] = row
     return found
 
 
-def _refuse_unplaced(row: Row) -> None:
-    if row["group"] is None:
+def _refuse_unplaced(row: ExistingStep) -> None:
+    if row.group is None:
         raise InvalidStep(
-            f"step {row['id']} was written by plain SQL and gets its place at the next tick; "
+            f"step {row.id} was written by plain SQL and gets its place at the next tick; "
             "nothing was written: tie others to it when that has happened"
         )
 
 
 def _tie(
     placement: Placement,
-    existing: dict[int | str, Row],
+    existing: dict[int | str, ExistingStep],
     new: Mapping[int | str, Placement],
     known: Mapping[int, StepRef],
     around: Neighbours,
@@ -170,7 +173,7 @@ def _tie(
     """Turn what the draft names into the placements and rows that it means."""
     draft = placement.draft
 
-    def meant(step: StepLike, role: str) -> Placement | Row:
+    def meant(step: StepLike, role: str) -> Placement | ExistingStep:
         step = known.get(id(step), step)
         if isinstance(step, NewStep):
             if id(step) not in new:
@@ -187,19 +190,19 @@ def _tie(
 
     if draft.parent is not None:
         placement.parent = meant(draft.parent, "parent")
-    dependencies: dict[int, Placement | Row] = {}
+    dependencies: dict[int, Placement | ExistingStep] = {}
     for step in draft.depends_on:
         dependency = meant(step, "dependency")
         if dependency is placement:
             raise InvalidStep(f"{placement.name!r} depends on itself")
-        kind = dependency.draft.type if isinstance(dependency, Placement) else dependency["type"]
+        kind = dependency.draft.type if isinstance(dependency, Placement) else dependency.type
         if kind != "default":
             raise InvalidStep(f"{placement.name!r} depends on an exception handler; handlers have no DAG edges")
         dependencies[id(dependency)] = dependency
         if isinstance(dependency, Placement):
             dependency.has_dependents = True
         else:
-            around.has_dependents.add(dependency["id"])
+            around.has_dependents.add(dependency.id)
     placement.dependencies = tuple(dependencies.values())
     if draft.child_block is not None:
         placement.child_block = normal_uuid(draft.child_block, "child_block")
@@ -216,8 +219,8 @@ def _find_blocks(
         raise InvalidStep("two steps announce the same child_block; a block has one parent")
     for block, placement in announced.items():
         _refuse_taken(tx, block, placement, placement.id)
-    parents: dict[str, Row | None] = {}
-    block_roots: dict[str, Placement | Row] = {}
+    parents: dict[str, ExistingStep | None] = {}
+    block_roots: dict[str, Placement | ExistingStep] = {}
     for placement in placements:
         named = placement.draft.block
         if named is not None:
@@ -226,8 +229,12 @@ def _find_blocks(
                 placement.parent = announced.get(named) or _parent_of(tx, named, parents, block_roots, around)
         if placement.parent is not None:
             _refuse_ended(placement)
-            if named is not None and isinstance(placement.parent, dict) and not placement.parent["child_block_uuid"]:
-                _refuse_taken(tx, named, placement, placement.parent["id"])
+            if (
+                named is not None
+                and isinstance(placement.parent, ExistingStep)
+                and not placement.parent.child_block_uuid
+            ):
+                _refuse_taken(tx, named, placement, placement.parent.id)
             placement.block = _child_block_of(placement.parent, named, placement, around)
         elif named is not None:
             placement.block = named
@@ -242,20 +249,20 @@ def _find_blocks(
 def _parent_of(
     tx: Transaction,
     block: str,
-    seen: dict[str, Row | None],
-    block_roots: dict[str, Placement | Row],
+    seen: dict[str, ExistingStep | None],
+    block_roots: dict[str, Placement | ExistingStep],
     around: Neighbours,
-) -> Row | None:
+) -> ExistingStep | None:
     """The step that announced this block, if one did; else note who stands in the root block already."""
     if block not in seen:
-        tx.rows("lock_name", name=f"block {block}")
+        placement_verbs.lock_name(tx, name=f"block {block}")
         seen[block] = None
-        if (parent_id := tx.value("parent_of_block", block=block)) is not None:
-            (parent,) = tx.rows("lock_steps", ids=tx.array([parent_id]), uuids=tx.array([]))
+        if (parent_id := placement_verbs.parent_of_block(tx, block=block)) is not None:
+            (parent,) = placement_verbs.lock_steps(tx, ids=[parent_id], uuids=[])
             _refuse_unplaced(parent)
             seen[block] = parent
-        elif (member_id := tx.value("member_of_block", block=block)) is not None:
-            (block_root,) = tx.rows("lock_steps", ids=tx.array([member_id]), uuids=tx.array([]))
+        elif (member_id := placement_verbs.member_of_block(tx, block=block)) is not None:
+            (block_root,) = placement_verbs.lock_steps(tx, ids=[member_id], uuids=[])
             _refuse_unplaced(block_root)
             block_roots[block] = block_root
             around.joined_root_blocks.add(block)
@@ -265,8 +272,8 @@ def _parent_of(
 
 def _refuse_taken(tx: Transaction, block: str, placement: Placement, parent_id: int) -> None:
     """A block that has a parent, or steps without one, cannot become somebody's child block."""
-    tx.rows("lock_name", name=f"block {block}")
-    if (taken_by := tx.value("occupant_of_block", block=block, parent=parent_id)) is not None:
+    placement_verbs.lock_name(tx, name=f"block {block}")
+    if (taken_by := placement_verbs.occupant_of_block(tx, block=block, parent=parent_id)) is not None:
         raise InvalidStep(
             f"{placement.name!r} makes {block} a child_block, but step {taken_by} already has it; nothing was written"
         )
@@ -274,25 +281,27 @@ def _refuse_taken(tx: Transaction, block: str, placement: Placement, parent_id: 
 
 def _refuse_ended(placement: Placement) -> None:
     parent = placement.parent
-    if isinstance(parent, Placement) or parent is None or State(parent["state"]) in UNFINISHED:
+    if isinstance(parent, Placement) or parent is None or parent.state in UNFINISHED:
         return
-    if parent["reason"] != DORMANT:
+    if parent.reason != DORMANT:
         raise InvalidStep(
-            f"{placement.name!r} cannot become a child of step {parent['id']}, which has ended ({parent['state']}); "
+            f"{placement.name!r} cannot become a child of step {parent.id}, which has ended ({parent.state}); "
             "nothing was written: retry that step first, or create this one without a parent"
         )
 
 
-def _child_block_of(parent: Placement | Row, named: str | None, placement: Placement, around: Neighbours) -> str:
+def _child_block_of(
+    parent: Placement | ExistingStep, named: str | None, placement: Placement, around: Neighbours
+) -> str:
     if isinstance(parent, Placement):
         parent.has_children = True
         parent.child_block = parent.child_block or named or uuid7()
         block = parent.child_block
     else:
-        if parent["child_block_uuid"] is not None:
-            around.joined_blocks.add(parent["child_block_uuid"])
-        block = parent["child_block_uuid"] = parent["child_block_uuid"] or named or uuid7()
-        around.child_blocks[parent["id"]] = block
+        if parent.child_block_uuid is not None:
+            around.joined_blocks.add(parent.child_block_uuid)
+        block = parent.child_block_uuid = parent.child_block_uuid or named or uuid7()
+        around.child_blocks[parent.id] = block
     if named is not None and named != block:
         raise InvalidStep(f"{placement.name!r} names block {named}, but its parent's child block is {block}")
     if placement.uuid == block:
@@ -302,8 +311,8 @@ def _child_block_of(parent: Placement | Row, named: str | None, placement: Place
 
 def refuse_names_of_blocks(tx: Transaction, uuids: Sequence[str]) -> None:
     """A step stands alone in a block of its own name, at first: there must not be others in it already."""
-    for row in tx.rows("blocks_of_these_names", uuids=tx.array(uuids)):
-        raise InvalidStep(f"the uuid {row['name']} is the name of a block that others have; give the step another")
+    for name in placement_verbs.blocks_of_these_names(tx, uuids=uuids):
+        raise InvalidStep(f"the uuid {name} is the name of a block that others have; give the step another")
 
 
 def _parents_first(placements: Sequence[Placement]) -> list[Placement]:
@@ -377,12 +386,12 @@ def _family_home(tx: Transaction, family: Sequence[Placement]) -> tuple[str, str
     for placement in family:
         draft = placement.draft
         for tied in (placement.parent, placement.block_root, *placement.dependencies):
-            if isinstance(tied, dict):
-                workflows[tied["workflow_id"] or tied["uuid"]] = tied["group"] or ""
+            if isinstance(tied, ExistingStep):
+                workflows[tied.workflow_id or tied.uuid] = tied.group or ""
         if draft.workflow is not None:
             named = normal_uuid(draft.workflow, "workflow")
             if named not in workflows:
-                workflows[named] = tx.value("workflow_home", workflow=named) or ""
+                workflows[named] = placement_verbs.workflow_home(tx, workflow=named) or ""
         if draft.group is not None:
             asked.setdefault(draft.group, placement)
     if len(workflows) > 1:
@@ -404,14 +413,14 @@ def _root(family: Sequence[Placement]) -> Placement:
 
 
 def _next_groups(tx: Transaction, count: int, rotation: Sequence[str]) -> list[str]:
-    return [rotation[turn % len(rotation)] for turn in tx.numbers("next_rotation_numbers", count)] if count else []
+    return [rotation[turn % len(rotation)] for turn in creation.take_rotation_numbers(tx, count)] if count else []
 
 
 def _inherit(placement: Placement, queues: set[str]) -> None:
     """A high priority comes from the parent or the block, too; the queue follows from it unless it was chosen."""
     placement.priority = placement.draft.priority
     if (above := placement.parent or placement.block_root) is not None and placement.priority != "high":
-        placement.priority = above.priority if isinstance(above, Placement) else above["priority"]
+        placement.priority = above.priority
     placement.queue = queue_of(placement.draft.queue, placement.priority, queues)
 
 

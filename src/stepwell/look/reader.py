@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell.look.filters import COLUMNS, select_steps
-from stepwell.model import codec
+from msgspec.structs import asdict
+
 from stepwell.model.errors import StepNotFound, StepwellError
 from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
-from stepwell.store import Database, Row
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,13 @@ class Reader:
             case _:
                 key = which
         if isinstance(key, int):
-            row = self._database.read(lambda tx: tx.row("step_by_id", id=key)) if abs(key) < 2**63 else None
+            step = self._database.read(lambda tx: reading.step_by_id(tx, id=key)) if abs(key) < 2**63 else None
         else:
             uuid = canonical_uuid(key)
-            row = None if uuid is None else self._database.read(lambda tx: tx.row("step_by_uuid", uuid=uuid))
-        if row is None:
+            step = None if uuid is None else self._database.read(lambda tx: reading.step_by_uuid(tx, uuid=uuid))
+        if step is None:
             raise StepNotFound(f"there is no step {key}")
-        return Step.from_row(row)
+        return step
 
     def steps(self, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match `state`, `group`, `queue`, `action`, `workflow`, `relatable`, …"""
@@ -50,72 +51,86 @@ class Reader:
         if "relatable" in filters:
             kind, of = filters.pop("relatable")
             filters |= {"relatable_type": kind, "relatable_id": str(of)}
-        if unknown := filters.keys() - {*COLUMNS, "workflow"}:
+        if unknown := filters.keys() - {*reading.FILTERS, "workflow"}:
             raise StepwellError(f"steps cannot be filtered by {', '.join(sorted(unknown))}")
-        sql, parameters = select_steps(self._database.dialect, filters, before, limit)
-        return [Step.from_row(row) for row in self._database.read(lambda tx: tx.fetch(sql, parameters))]
+        return self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=before, limit=limit))
 
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
         step = self.step(which)
-        return [Transition.from_row(row) for row in self._database.read(lambda tx: tx.rows("history", step_id=step.id))]
+        return self._database.read(lambda tx: reading.history(tx, step_id=step.id))
 
     def tree(self, which: Step | StepRef | int | str) -> TreeNode:
         """A step with all its descendants, in the order of their blocks."""
         top = self.step(which)
-        rows = self._database.read(lambda tx: tx.rows("tree_below", id=top.id))
         below: dict[int, list[Step]] = {}
-        for row in rows:
-            if row["depth"]:
-                below.setdefault(row["parent_step_id"], []).append(Step.from_row(row))
+        for step in self._database.read(lambda tx: reading.tree_below(tx, id=top.id)):
+            if step.id != top.id and step.parent_step_id is not None:
+                below.setdefault(step.parent_step_id, []).append(step)
         return _grow(top, below)
 
     def stats(self) -> dict[str, Any]:
         """Counts by state, by stage of the agenda and by group, and the live workers."""
         now = self._database.now()
 
-        def look(tx: Any) -> dict[str, Any]:
-            counted = {row["state"]: row["steps"] for row in tx.rows("counts_by_state")}
+        def look(tx: Transaction) -> dict[str, Any]:
+            counted = {row.state: row.steps for row in reading.counts_by_state(tx)}
             return {
-                "states": {str(state): counted.get(str(state), 0) for state in State},
-                "agenda": {row["status"]: row["steps"] for row in tx.rows("agenda_by_status")},
-                "groups": tx.rows("counts_by_group"),
-                "workers": tx.rows("live_workers", now=now),
+                "states": {str(state): counted.get(state, 0) for state in State},
+                "agenda": {row.status: row.steps for row in reading.agenda_by_status(tx)},
+                "groups": [asdict(row) for row in reading.counts_by_group(tx)],
+                "workers": [asdict(row) for row in reading.live_workers(tx, now=now)],
             }
 
         return self._database.read(look)
 
-    def workers(self) -> list[Row]:
+    def workers(self) -> list[dict[str, Any]]:
         """Every worker on record with its queues, its actions and how many steps it runs."""
         now = self._database.now()
-        rows, lanes = self._database.read(lambda tx: (tx.rows("all_workers", now=now), tx.rows("lanes_of_workers")))
-        served: dict[str, list[Row]] = {}
+        workers, lanes = self._database.read(
+            lambda tx: (reading.all_workers(tx, now=now), reading.lanes_of_workers(tx))
+        )
+        served: dict[str, list[reading.Lane]] = {}
         for lane in lanes:
-            served.setdefault(lane["worker_id"], []).append(lane)
+            served.setdefault(lane.worker_id, []).append(lane)
         return [
-            row
+            asdict(worker)
             | {
-                "alive": bool(row["alive"]),
-                "queues": list(dict.fromkeys(lane["queue"] for lane in served.get(row["id"], []))),
-                "actions": sorted({lane["action"] for lane in served.get(row["id"], [])}),
+                "queues": list(dict.fromkeys(lane.queue for lane in served.get(worker.id, []))),
+                "actions": sorted({lane.action for lane in served.get(worker.id, [])}),
             }
-            for row in rows
+            for worker in workers
         ]
 
-    def logs(self, which: Step | StepRef | int | str) -> list[Row]:
-        """What the code of a step had to say, oldest first."""
+    def logs(self, which: Step | StepRef | int | str) -> list[dict[str, Any]]:
+        """What the code of a step has logged, oldest first."""
         step = self.step(which)
-        return self._database.read(lambda tx: tx.rows("logs_of_step", step_id=step.id))
+        return [asdict(line) for line in self._database.read(lambda tx: reading.logs_of_step(tx, step_id=step.id))]
 
-    def groups(self) -> list[Row]:
-        return self._database.read(lambda tx: tx.rows("all_groups"))
+    def groups(self) -> list[dict[str, Any]]:
+        return [asdict(row) for row in self._database.read(reading.all_groups)]
 
-    def ticks(self, group: str | None = None, limit: int = 20) -> list[Row]:
+    def ticks(self, group: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
         """The newest ticks that did something, with what each phase changed."""
-        if group is None:
-            rows = self._database.read(lambda tx: tx.rows("recent_ticks", limit=limit))
-        else:
-            rows = self._database.read(lambda tx: tx.rows("recent_ticks_of_group", group=group, limit=limit))
-        return [row | {"progress": codec.decode(row["progress"])} for row in rows]
+
+        def look(tx: Transaction) -> list[reading.TickRow]:
+            if group is None:
+                return reading.recent_ticks(tx, limit=limit)
+            return reading.recent_ticks_of_group(tx, group=group, limit=limit)
+
+        return [asdict(row) for row in self._database.read(look)]
+
+    def dependencies(self, which: Step | StepRef | int | str) -> list[Step]:
+        """The steps that a step depends on by DAG edges."""
+        step = self.step(which)
+        return self._database.read(lambda tx: reading.dependencies_of(tx, id=step.id))
+
+    def unserved_lanes(self) -> list[dict[str, Any]]:
+        """Work that could be done now if a live worker served its queue and action."""
+        now = self._database.now()
+        return [asdict(row) for row in self._database.read(lambda tx: reading.unserved_lanes(tx, now=now))]
+
+    def database_version(self) -> str:
+        return self._database.read(reading.database_version)
 
 
 def _grow(top: Step, below: dict[int, list[Step]]) -> TreeNode:

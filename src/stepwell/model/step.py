@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Annotated, Any, Literal, TypeAlias
 
-from stepwell.model import codec
 from stepwell.model.states import State
+
+# A value that is stored as JSON text.
+Json: TypeAlias = Annotated[Any, "json"]
+
+StepType: TypeAlias = Literal["default", "resolve-exception"]
+Priority: TypeAlias = Literal["default", "high"]
+TriggerRule: TypeAlias = Literal["all_concluded", "all_ended", "any_concluded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Step:
     type: str
     label: str | None
     action: str
-    arguments: Any
+    arguments: Json
     relatable_type: str | None
     relatable_id: str | None
     queue: str
@@ -60,7 +65,7 @@ class Step:
     compute_done_at: datetime | None
     stage: str | None
     double_checks: int
-    checkpoint: Any
+    checkpoint: Json
     progress_done: float | None
     progress_total: float | None
     own_code_done_at: datetime | None
@@ -71,7 +76,7 @@ class Step:
     duration: float | None
     error_message: str | None
     error_stack_trace: str | None
-    response: Any
+    response: Json
     idempotency_key: str | None
     concurrency_key: str | None
     concurrency_limit: int
@@ -87,20 +92,6 @@ class Step:
         """How people call it: its label, or else its action."""
         return self.label or self.action
 
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        values = {name: row[name] for name in _STEP_FIELDS}
-        values["state"] = State(row["state"])
-        values["arguments"] = codec.readable(row["arguments"])
-        values["response"] = codec.readable(row["response"])
-        values["checkpoint"] = codec.readable(row["checkpoint"])
-        for name in ("is_throttled", "was_throttled", "has_children"):
-            values[name] = bool(row[name])  # SQLite stores them as 0 and 1
-        return cls(**values)
-
-
-_STEP_FIELDS: Final = tuple(field.name for field in fields(Step))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
@@ -115,10 +106,3 @@ class Transition:
     at: datetime
     attempt: int
     error: str | None
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        values = {field.name: row[field.name] for field in fields(cls)}
-        values["from_state"] = None if values["from_state"] is None else State(values["from_state"])
-        values["to_state"] = State(values["to_state"])
-        return cls(**values)

@@ -6,69 +6,64 @@ the ancestors that failed only through their children.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol
 
 from stepwell.model import codec
 from stepwell.model.actors import actor_of, reason_of, storable
 from stepwell.model.errors import ActionRefused, StepNotFound
 from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
 from stepwell.model.states import UNFINISHED, State
-from stepwell.store import Database, Row, Transaction, Wake
+from stepwell.model.step import Step
+from stepwell.store import Change, Database, Transaction
+from stepwell.store.engine import operator, reading
+from stepwell.store.engine.operator import LockedStep
 
-T = TypeVar("T")
 _RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
+
+
+class _EndVerb(Protocol):
+    def __call__(self, tx: Transaction, /, *, id: int, actor: str, reason: str, now: datetime) -> list[Change]: ...
 
 
 class Actions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def _decide(self, work: Callable[[Transaction], T]) -> T:
-        """In one transaction, and the next tick is told of it."""
-
-        def decision(tx: Transaction) -> T:
-            decided = work(tx)
-            tx.tell(Wake.DECISIONS)
-            return decided
-
-        return self._database.transact(decision)
-
     def cancel(self, step_id: int, who: str, why: str | None = None) -> None:
         """Cancel a step; the next ticks cancel everything below it."""
-        self._end("cancel_by_hand", "cancelled", step_id, who, why)
+        self._end(operator.cancel_by_hand, "cancelled", step_id, who, why)
 
     def fail(self, step_id: int, who: str, why: str | None = None) -> None:
         """End a step as Failed; the next ticks do what they do about any failure."""
-        self._end("fail_by_hand", "failed", step_id, who, why)
+        self._end(operator.fail_by_hand, "failed", step_id, who, why)
 
     def stop(self, step_id: int, who: str, why: str | None = None) -> None:
         """End a Running step as Stopped; the next ticks do what they do about any that a guard has stopped."""
-        self._end("stop_by_hand", "stopped", step_id, who, why)
+        self._end(operator.stop_by_hand, "stopped", step_id, who, why)
 
-    def _end(self, statement: str, done: str, step_id: int, who: str, why: str | None) -> None:
+    def _end(self, verb: _EndVerb, done: str, step_id: int, who: str, why: str | None) -> None:
         """What runs is told, and its lease stands until it has let go."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            if tx.row(statement, id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
+            if not verb(tx, id=step_id, actor=actor, reason=reason_of(why), now=now):
                 raise _already(tx, step_id, done)
 
-        self._decide(work)
+        self._database.transact(work)
 
     def skip(self, step_id: int, who: str, why: str | None = None) -> None:
         """Conclude a step without running it; what stood behind its failure may run again."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            tx.rows("hold_group_of", id=step_id)
+            operator.hold_group_of(tx, id=step_id)
             before = _lock(tx, step_id)
-            if tx.row("skip_by_hand", id=step_id, actor=actor, reason=reason_of(why), now=now) is None:
+            if not operator.skip_by_hand(tx, id=step_id, actor=actor, reason=reason_of(why), now=now):
                 raise _already(tx, step_id, "skipped")
             _revive_after_conclusion(tx, before, actor, now)
 
-        self._decide(work)
+        self._database.transact(work)
 
     def complete(self, step_id: int, who: str, why: str | None = None, response: Any = None) -> None:
         """Resolve a step by hand, with a result; refused while a child of it is unfinished."""
@@ -76,87 +71,81 @@ class Actions:
         text = codec.encode(response, "response")
 
         def work(tx: Transaction) -> None:
-            tx.rows("hold_group_of", id=step_id)
+            operator.hold_group_of(tx, id=step_id)
             before = _lock(tx, step_id)
-            done = tx.row("complete_by_hand", id=step_id, actor=actor, reason=reason_of(why), response=text, now=now)
-            if done is None:
-                if State(before["state"]) in (State.DISPATCHED, State.RUNNING):
-                    raise ActionRefused(f"{_name(before)} is {before['state']}; cancel it or let it end first")
-                if State(before["state"]) in (State.COMPLETED, State.SKIPPED):
+            reason = reason_of(why)
+            if not operator.complete_by_hand(tx, id=step_id, actor=actor, reason=reason, response=text, now=now):
+                if before.state in (State.DISPATCHED, State.RUNNING):
+                    raise ActionRefused(f"{before} is {before.state}; cancel it or let it end first")
+                if before.state in (State.COMPLETED, State.SKIPPED):
                     raise _already(tx, step_id, "completed")
-                raise ActionRefused(
-                    f"{_name(before)} has unfinished children; they would be orphaned: cancel them first"
-                )
+                raise ActionRefused(f"{before} has unfinished children; they would be orphaned: cancel them first")
             _revive_after_conclusion(tx, before, actor, now)
 
-        self._decide(work)
+        self._database.transact(work)
 
     def retry(self, step_id: int, who: str, why: str | None = None) -> list[int]:
         """Bring a failed, stopped or cancelled step back with all that went with it; returns every step revived."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> list[int]:
-            tx.rows("hold_group_of", id=step_id)
+            operator.hold_group_of(tx, id=step_id)
             target = _lock(tx, step_id)
             _refuse_unretriable(target)
             ancestors = _revivable_ancestors(tx, target)
-            revived = _all_that_come_back(tx, {step_id}, {row["id"] for row in ancestors})
-            rows = tx.rows("lock_for_revival", ids=tx.array(sorted(revived)))
-            _refuse_held(rows)
-            _refuse_futile(tx, target, rows)
-            tx.change("revive", ids=tx.array(sorted(revived - {step_id})), actor=actor, reason=REVIVED, now=now)
-            tx.change("revive", ids=tx.array([step_id]), actor=actor, reason=reason_of(why), now=now)
-            tx.change("recheck_dependents", ids=tx.array(sorted(revived)))
-            for row in rows:
-                if row["type"] == "resolve-exception" and row["id"] != step_id:
-                    tx.change("put_to_sleep_again", id=row["id"], actor=actor, now=now)
+            revived = _all_that_come_back(tx, {step_id}, {step.id for step in ancestors})
+            steps = operator.lock_for_revival(tx, ids=sorted(revived))
+            _refuse_held(steps)
+            _refuse_futile(tx, target, steps)
+            operator.revive(tx, ids=sorted(revived - {step_id}), actor=actor, reason=REVIVED, now=now)
+            operator.revive(tx, ids=[step_id], actor=actor, reason=reason_of(why), now=now)
+            operator.recheck_dependents(tx, ids=sorted(revived))
+            for step in steps:
+                if step.type == "resolve-exception" and step.id != step_id:
+                    operator.put_to_sleep_again(tx, id=step.id, actor=actor, now=now)
             return sorted(revived)
 
-        return self._decide(work)
+        return self._database.transact(work)
 
     def pause_workflow(self, workflow: str, who: str, why: str | None = None) -> None:
         """Keep the Pending steps of one workflow from being dispatched; what runs goes on."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            tx.rows("hold_group_of_workflow", workflow=workflow)
-            tx.change("pause_workflow", workflow=workflow, actor=actor, reason=storable(why), now=now)
-            tx.change("withdraw_workflow", workflow=workflow)
+            operator.hold_group_of_workflow(tx, workflow=workflow)
+            operator.pause_workflow(tx, workflow=workflow, actor=actor, reason=storable(why), now=now)
+            operator.withdraw_workflow(tx, workflow=workflow)
 
-        self._decide(work)
+        self._database.transact(work)
 
     def resume_workflow(self, workflow: str, who: str) -> None:
         actor_of(who)
 
         def work(tx: Transaction) -> None:
-            if tx.change("resume_workflow", workflow=workflow) == 0:
+            if not operator.resume_workflow(tx, workflow=workflow):
                 raise ActionRefused(f"workflow {workflow} is not paused")
-            tx.change("mark_workflow", workflow=workflow)
+            operator.mark_workflow(tx, workflow=workflow)
 
-        self._decide(work)
+        self._database.transact(work)
 
 
-def _lock(tx: Transaction, step_id: int) -> Row:
-    rows = tx.rows("lock_for_revival", ids=tx.array([step_id]))
-    if not rows:
+def _lock(tx: Transaction, step_id: int) -> LockedStep:
+    found = operator.lock_for_revival(tx, ids=[step_id])
+    if not found:
         raise StepNotFound(f"there is no step {step_id}")
-    return rows[0]
-
-
-def _name(row: Row) -> str:
-    return f"step {row['id']} ({row['label'] or row['action']})"
+    return found[0]
 
 
 def _already(tx: Transaction, step_id: int, done: str) -> ActionRefused:
     row = _lock(tx, step_id)
-    return ActionRefused(f"{_name(row)} is {row['state']} and cannot be {done}; nothing changed")
+    return ActionRefused(f"{row} is {row.state} and cannot be {done}; nothing changed")
 
 
-def _refuse_unretriable(target: Row) -> None:
-    state = State(target["state"])
+def _refuse_unretriable(target: LockedStep) -> None:
+    state = target.state
     if state in _RETRIABLE:
         return
-    if state is State.NOT_RUNNABLE and target["reason"] == DORMANT:
+    if state is State.NOT_RUNNABLE and target.reason == DORMANT:
         hint = "it is an exception handler that waits for a failure of its block"
     elif state is State.NOT_RUNNABLE:
         hint = "it stands behind a step that failed: retry that one, and this one comes back with it"
@@ -164,22 +153,22 @@ def _refuse_unretriable(target: Row) -> None:
         hint = "it has not ended"
     else:
         hint = "it has concluded"
-    raise ActionRefused(f"{_name(target)} is {state} and cannot be retried: {hint}; nothing changed")
+    raise ActionRefused(f"{target} is {state} and cannot be retried: {hint}; nothing changed")
 
 
-def _revivable_ancestors(tx: Transaction, target: Row) -> list[Row]:
+def _revivable_ancestors(tx: Transaction, target: LockedStep) -> list[LockedStep]:
     """The ancestors that failed only through their children; refuses below one that ended otherwise."""
-    found: list[Row] = []
+    found: list[LockedStep] = []
     row = target
-    while row["parent_step_id"] is not None:
-        row = _lock(tx, row["parent_step_id"])
-        state = State(row["state"])
+    while row.parent_step_id is not None:
+        row = _lock(tx, row.parent_step_id)
+        state = row.state
         if state in UNFINISHED:
             break
-        if state is not State.FAILED or row["reason"] != CHILDREN_FAILED:
+        if state is not State.FAILED or row.reason != CHILDREN_FAILED:
             raise ActionRefused(
-                f"{_name(target)} cannot be retried below {_name(row)}, which ended otherwise "
-                f"({state}, {row['reason'] or 'no reason'}): retry that one; nothing changed"
+                f"{target} cannot be retried below {row}, which ended otherwise "
+                f"({state}, {row.reason or 'no reason'}): retry that one; nothing changed"
             )
         found.append(row)
     return found
@@ -194,10 +183,9 @@ def _all_that_come_back(tx: Transaction, whole: set[int], raised: set[int]) -> s
     waiting: dict[int | None, set[int]] = {}  # what stands behind, by its parents
     new = whole | raised
     while new:
-        for row in tx.rows("revivable_behind", ids=tx.array(sorted(new))):
-            waiting.setdefault(row["parent_step_id"], set()).add(row["id"])
-        below = tx.rows("revivable_below", ids=tx.array(sorted(new & whole)))
-        found, lifted = {row["id"] for row in below}, set[int]()
+        for found_behind in operator.revivable_behind(tx, ids=sorted(new)):
+            waiting.setdefault(found_behind.parent_step_id, set()).add(found_behind.id)
+        found, lifted = set(operator.revivable_below(tx, ids=sorted(new & whole))), set[int]()
         for parent_id in list(waiting):
             chain = _chain_to_raise(tx, parent_id, whole | raised | found)
             if chain is not None:
@@ -214,61 +202,61 @@ def _chain_to_raise(tx: Transaction, step_id: int | None, raised: set[int]) -> s
     chain: set[int] = set()
     while step_id is not None and step_id not in raised:
         row = _lock(tx, step_id)
-        if State(row["state"]) in UNFINISHED:
+        if row.state in UNFINISHED:
             break
-        if State(row["state"]) is not State.FAILED or row["reason"] != CHILDREN_FAILED:
+        if row.state is not State.FAILED or row.reason != CHILDREN_FAILED:
             return None
         chain.add(step_id)
-        step_id = row["parent_step_id"]
+        step_id = row.parent_step_id
     return chain
 
 
-def _refuse_held(rows: list[Row]) -> None:
+def _refuse_held(rows: list[LockedStep]) -> None:
     for row in rows:
-        if row["lease_worker"] is not None:
+        if row.lease_worker is not None:
             raise ActionRefused(
-                f"{_name(row)} is {row['state']}, but its process has not let go yet (worker {row['lease_worker']}); "
+                f"{row} is {row.state}, but its process has not let go yet (worker {row.lease_worker}); "
                 "nothing changed: try again when it has ended"
             )
 
 
-def _refuse_futile(tx: Transaction, target: Row, rows: list[Row]) -> None:
+def _refuse_futile(tx: Transaction, target: LockedStep, rows: list[LockedStep]) -> None:
     """A parent whose own code is done, with nothing below it to run again, would fail again at once."""
-    if target["own_code_done_at"] is None or target["child_block_uuid"] is None:
+    if target.own_code_done_at is None or target.child_block_uuid is None:
         return
-    revived = {row["id"] for row in rows}
-    children = tx.rows("steps_of_block", block=target["child_block_uuid"])
+    revived = {row.id for row in rows}
+    children = reading.steps_of_block(tx, block=target.child_block_uuid)
     stuck = [child for child in children if _keeps_parent_from_completing(child)]
-    if stuck and not any(child["id"] in revived for child in stuck):
+    if stuck and not any(child.id in revived for child in stuck):
         raise ActionRefused(
-            f"{_name(target)} would fail again at once: {', '.join(_name(child) for child in stuck[:5])} "
+            f"{target} would fail again at once: {', '.join(f'step {child.id} ({child.name})' for child in stuck[:5])} "
             "was cancelled by hand; retry or skip that first; nothing changed"
         )
 
 
-def _revive_after_conclusion(tx: Transaction, before: Row, actor: str, now: datetime) -> None:
+def _revive_after_conclusion(tx: Transaction, before: LockedStep, actor: str, now: datetime) -> None:
     """A failure was resolved by hand: what stood behind it may run, and a parent that failed through it goes on.
 
     Not below an ancestor that ended for another reason; and a parent that other children keep from completing stays as
     it is, unless something below it comes back.
     """
-    if State(before["state"]) not in (*_RETRIABLE, State.NOT_RUNNABLE):
+    if before.state not in (*_RETRIABLE, State.NOT_RUNNABLE):
         return
-    revived = _all_that_come_back(tx, set(), {before["id"]})
-    parent_id = before["parent_step_id"]
+    revived = _all_that_come_back(tx, set(), {before.id})
+    parent_id = before.parent_step_id
     if parent_id is not None and not _siblings_keep_parent_from_completing(tx, parent_id):
         revived |= _all_that_come_back(tx, set(), _chain_to_raise(tx, parent_id, revived) or set())
-    revived.discard(before["id"])
-    rows = tx.rows("lock_for_revival", ids=tx.array(sorted(revived)))
-    _refuse_held(rows)
-    tx.change("revive", ids=tx.array(sorted(revived)), actor=actor, reason=REVIVED, now=now)
-    tx.change("recheck_dependents", ids=tx.array(sorted(revived)))
+    revived.discard(before.id)
+    steps = operator.lock_for_revival(tx, ids=sorted(revived))
+    _refuse_held(steps)
+    operator.revive(tx, ids=sorted(revived), actor=actor, reason=REVIVED, now=now)
+    operator.recheck_dependents(tx, ids=sorted(revived))
 
 
 def _siblings_keep_parent_from_completing(tx: Transaction, parent_id: int) -> bool:
-    children = tx.rows("steps_of_block", block=_lock(tx, parent_id)["child_block_uuid"])
+    children = reading.steps_of_block(tx, block=_lock(tx, parent_id).child_block_uuid)
     return any(_keeps_parent_from_completing(child) for child in children)
 
 
-def _keeps_parent_from_completing(child: Row) -> bool:
-    return child["type"] == "default" and State(child["state"]) in (*_RETRIABLE, State.NOT_RUNNABLE)
+def _keeps_parent_from_completing(child: Step) -> bool:
+    return child.type == "default" and child.state in (*_RETRIABLE, State.NOT_RUNNABLE)

@@ -10,6 +10,7 @@ from typing import Final
 
 from stepwell.model.actors import actor_of, storable
 from stepwell.store import Database
+from stepwell.store.engine import settings
 
 # A drain looks this often: soon enough for a person who waits, rare enough to cost nothing.
 DRAIN_LOOK_SECONDS: Final = 0.2
@@ -54,10 +55,10 @@ class Breaker:
 
     def state(self) -> BreakerState:
         """A missing row counts as off."""
-        row = self._database.read(lambda tx: tx.row("breaker_state"))
+        row = self._database.read(settings.breaker_state)
         if row is None:
             return BreakerState(False, None, "the setting can_dispatch_steps is missing", None)
-        return BreakerState(row["value"] == "on", row["changed_by"], row["reason"], row["changed_at"])
+        return BreakerState(row.is_on, row.changed_by, row.reason, row.changed_at)
 
     def pause(self, who: str, why: str | None = None) -> None:
         self._set("off", who, why)
@@ -67,15 +68,15 @@ class Breaker:
 
     def _set(self, value: str, who: str, why: str | None) -> None:
         now, actor, reason = self._database.now(), actor_of(who), storable(why)
-        self._database.transact(lambda tx: tx.change("set_breaker", value=value, actor=actor, reason=reason, now=now))
+        self._database.transact(lambda tx: settings.set_breaker(tx, value=value, actor=actor, reason=reason, now=now))
 
     def safe_to_restart(self, group: str | None = None) -> RestartSafety:
         """Parents that merely wait for children are no reason to wait."""
         dispatching = self.state().dispatching
         counts = {"dispatched": 0, "running": 0}
-        for row in self._database.read(lambda tx: tx.rows("in_flight")):
-            if group is None or row["group"] == group:
-                counts[row["status"]] += row["steps"]
+        for row in self._database.read(settings.in_flight):
+            if group is None or row.group == group:
+                counts[row.status] += row.steps
         return RestartSafety(dispatching, counts["dispatched"], counts["running"])
 
     def drain(

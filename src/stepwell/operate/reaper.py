@@ -21,7 +21,9 @@ from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.service.loop import run_loop
 from stepwell.service.wakeup import StopSignal
 from stepwell.share.limits import look_at_keys_left_behind
-from stepwell.store import Database, Row, Transaction, Wake
+from stepwell.store import Database, Transaction, Wake
+from stepwell.store.engine import reaping, runs, ticks
+from stepwell.store.engine.reaping import DeadLease
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
@@ -88,65 +90,62 @@ class Reaper:
     def round(self) -> Reaped:
         """Look once."""
         reaped = Reaped()
-        for row in self._database.read(lambda tx: tx.rows("dead_leases", now=self._database.now())):
+        for row in self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
             self._end_dead_lease(row, reaped)
         self._recover_untaken(reaped)
         now = self._database.now()
         look_at_keys_left_behind(self._database, now)
-        if self._database.read(
-            lambda tx: tx.value("is_anything_overdue", now=now, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
-        ):
+        overdue = _ago(now, DEAD_WORKER_RETENTION_SECONDS)
+        if self._database.read(lambda tx: reaping.is_anything_overdue(tx, now=now, before=overdue)):
             self._tidy_up(reaped, now)
         self._look_for_stalled_groups(reaped)
         return reaped
 
-    def _end_dead_lease(self, row: Row, reaped: Reaped) -> None:
-        step_id, token, worker = row["id"], row["lease_token"], row["lease_worker"]
+    def _end_dead_lease(self, row: DeadLease, reaped: Reaped) -> None:
+        step_id, token, worker = row.id, row.lease_token, row.lease_worker
         now = self._database.now()
-        if State(row["state"]) is not State.RUNNING:
+        if row.state is not State.RUNNING:
             if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
                 reaped.release_lease.append(step_id)
             return
         error = f"its worker {worker} {_fate(row, now)} while it ran"
-        back = now + timedelta(seconds=random.uniform(0, SPREAD_SECONDS * row["rescues"]))
+        back = now + timedelta(seconds=random.uniform(0, SPREAD_SECONDS * row.rescues))
 
-        def work(tx: Transaction) -> str | None:
+        def work(tx: Transaction) -> State | None:
             # This transaction may have waited long for its turn, and the worker was heard of meanwhile.
-            if tx.value("is_dead", id=step_id, token=token, now=self._database.now()) is None:
+            if reaping.is_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
                 return None
-            tx.tell(Wake.DECISIONS)
-            rescued: str | None = tx.value(
-                "rescue", id=step_id, token=token, dispatch_after=back, limit=RESCUES, error=error, actor=ACTOR, now=now
+            changes = runs.rescue(
+                tx, id=step_id, token=token, dispatch_after=back, limit=RESCUES, error=error, actor=ACTOR, now=now
             )
-            return rescued
+            return changes[0].to_state if changes else None
 
         state = self._database.transact(work)
         if state is None:
             return  # somebody was faster
-        poison = State(state) is State.FAILED
+        poison = state is State.FAILED
         (reaped.poisoned if poison else reaped.rescued).append(step_id)
-        _LOGGER.warning("step %d (%s): %s; it is %s", step_id, row["action"], error, state)
-        self._events.publish(StepRescued(step_id, row["action"], worker, poison))
+        _LOGGER.warning("step %d (%s): %s; it is %s", step_id, row.action, error, state)
+        self._events.publish(StepRescued(step_id, row.action, worker, poison))
         if poison:
-            self._events.publish(StepFailed(step_id, row["action"], POISON, error))
+            self._events.publish(StepFailed(step_id, row.action, POISON, error))
 
     def _recover_untaken(self, reaped: Reaped) -> None:
         now = self._database.now()
-        found = self._database.read(lambda tx: tx.rows("untaken", now=now, before=_ago(now, UNTAKEN_SECONDS)))
+        found = self._database.read(lambda tx: reaping.untaken(tx, now=now, before=_ago(now, UNTAKEN_SECONDS)))
         for row in found:
 
-            def work(tx: Transaction, step_id: int = row["id"]) -> int:
-                tx.tell(Wake.DECISIONS)
-                return tx.change("recover", id=step_id, actor=ACTOR, now=now)
+            def work(tx: Transaction, step_id: int = row.id) -> bool:
+                return bool(reaping.recover(tx, id=step_id, actor=ACTOR, now=now))
 
             if self._database.transact(work):
-                reaped.recovered.append(row["id"])
-                _LOGGER.warning("step %d (%s) was dispatched and nobody took it", row["id"], row["action"])
+                reaped.recovered.append(row.id)
+                _LOGGER.warning("step %d (%s) was dispatched and nobody took it", row.id, row.action)
 
     def _tidy_up(self, reaped: Reaped, now: datetime) -> None:
         def work(tx: Transaction) -> None:
-            reaped.workers_forgotten = tx.change("forget_dead_workers", before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
-            reaped.locks_released = tx.change("release_dead_locks", now=now)
+            reaped.workers_forgotten = reaping.forget_dead_workers(tx, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
+            reaped.locks_released = reaping.release_dead_locks(tx, now=now)
 
         self._database.transact(work)
 
@@ -154,11 +153,11 @@ class Reaper:
         """Eligible work, a free slot that serves it, and the same step at the head for too long."""
         now = self._database.now()
 
-        def look(tx: Transaction) -> list[Row]:
-            tx.rows("keep_to_indexes")
-            return tx.rows("first_in_line", now=now)
+        def look(tx: Transaction) -> list[reaping.FirstInLine]:
+            ticks.keep_to_indexes(tx)
+            return reaping.first_in_line(tx, now=now)
 
-        heads = {row["group"]: row["step_id"] for row in self._database.read(look)}
+        heads = {row.group: row.step_id for row in self._database.read(look)}
         self._waiting = {
             group: (head, self._waiting[group][1] if self._waiting.get(group, (0,))[0] == head else now)
             for group, head in heads.items()
@@ -180,15 +179,15 @@ class Reaper:
 
 
 def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
-    dead = tx.value("is_dead", id=step_id, token=token, now=now) is not None
-    return dead and bool(tx.change("release_lease", id=step_id, token=token, now=now))
+    dead = reaping.is_dead(tx, id=step_id, token=token, now=now) is not None
+    return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
 
 
-def _fate(row: Row, now: datetime) -> str:
-    if row["alive_until"] is None:
+def _fate(row: DeadLease, now: datetime) -> str:
+    if row.alive_until is None:
         return "was gone"
-    if row["alive_until"] <= now:
-        return f"was not heard of after {row['heartbeat_at']:%H:%M:%S} UTC"
+    if row.alive_until <= now:
+        return f"was not heard of after {row.heartbeat_at:%H:%M:%S} UTC"
     return "let its deadline pass"
 
 

@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stepwell.define.registry import JobDefinition
-from stepwell.run.claimed import Claim
+from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.lifecycle import drive, handle
 from stepwell.run.running import RunningStep
 from stepwell.store import Database
+from stepwell.store.engine.runs import LogEntry
 
 
 class DirectChannel:
@@ -36,7 +37,7 @@ class DirectChannel:
         self._finisher.note(self._claim, progress=(done, total))
 
     def log(self, level: str, message: str) -> None:
-        self._finisher.note(self._claim, logs=[{"at": self._database.now(), "level": level, "message": message}])
+        self._finisher.note(self._claim, logs=[LogEntry(self._database.now(), level, message)])
 
     def cancel_requested(self) -> bool:
         return self._cancelled

@@ -12,26 +12,17 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
-
-from stepwell.run.claimed import Claim, ClaimedStep
+from stepwell.model.claimed import Claim
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.limits import Room, room_for_claim
 from stepwell.share.strategies import NORMAL_SHARE, Priority, Strategy, safely
 from stepwell.store import Database, Transaction
+from stepwell.store.engine import claims
+from stepwell.store.engine.claims import Candidate
 
 # What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
 MARGIN_SECONDS: Final = 30.0
 ALL_CANDIDATES: Final = 1_000_000  # no bound of its own: each lane gives no more than the limit
-
-
-class Candidate(msgspec.Struct, frozen=True):
-    """A step that may be claimed; `turn` orders the urgent before the rest."""
-
-    step_id: int
-    queue: str
-    action: str
-    turn: int
 
 
 class Claimer:
@@ -60,32 +51,22 @@ class Claimer:
         ids = self._pick(tx, limit, held)
         if not ids:
             return []
-        steps = tx.records(
-            ClaimedStep,
-            "claim",
-            ids=tx.array(ids),
-            worker=self._worker.id,
-            actor=f"worker:{self._worker.id}",
-            hostname=self._worker.hostname,
-            now=now,
-            margin=MARGIN_SECONDS,
-        )
-        claims = {step.id: Claim(step.id, step.lease_token, self._worker.id, step) for step in steps}
-        return [claims[id] for id in ids if id in claims]
+        worker = self._worker
+        steps = claims.claim_steps(tx, ids, worker=worker.id, hostname=worker.hostname, now=now, margin=MARGIN_SECONDS)
+        claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step) for step in steps}
+        return [claimed[id] for id in ids if id in claimed]
 
     def _pick(self, tx: Transaction, limit: int, held: Mapping[str, int]) -> list[int]:
-        begun = tx.row("begin_claim")
-        room = room_for_claim(tx) if begun is not None and begun["limited"] else None
-        found = tx.records(
-            Candidate,
-            "pick_for_claim",
+        room = room_for_claim(tx) if claims.begin_claim(tx) else None
+        found = claims.pick_for_claim(
+            tx,
             worker=self._worker.id,
             limit=limit,
             most=limit if room is None and self._strategy is None else ALL_CANDIDATES,
             high=limit - limit // NORMAL_SHARE - (self._turn % NORMAL_SHARE == 0),
             open_too=not self._waits_for_ticks,
-            full_queues=tx.array([] if room is None else room.full_queues()),
-            full_actions=tx.array([] if room is None else room.full_actions()),
+            full_queues=[] if room is None else room.full_queues(),
+            full_actions=[] if room is None else room.full_actions(),
         )
         if self._strategy is not None:
             found = self._share_out(self._strategy, found, limit, held, room)
@@ -118,7 +99,7 @@ class Claimer:
 
     def is_there_work(self) -> bool:
         """A look that only reads."""
-        return self._database.read(lambda tx: tx.value("is_there_work", worker=self._worker.id)) is not None
+        return self._database.read(lambda tx: claims.is_there_work(tx, worker=self._worker.id)) is not None
 
 
 def _mixed(found: list[Candidate], weights: Mapping[str, Priority]) -> list[Candidate]:
@@ -126,7 +107,7 @@ def _mixed(found: list[Candidate], weights: Mapping[str, Priority]) -> list[Cand
     seen: Counter[tuple[int, str]] = Counter()
     places = []
     for number, each in enumerate(found):
-        kind = each.turn, each.action
-        places.append((each.turn, (2 * seen[kind] + 1) / Fraction(weights.get(each.action, 1)), number))
+        kind = each.tier, each.action
+        places.append((each.tier, (2 * seen[kind] + 1) / Fraction(weights.get(each.action, 1)), number))
         seen[kind] += 1
     return [found[number] for _, _, number in sorted(places)]

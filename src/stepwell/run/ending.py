@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from stepwell.model.claimed import Claim
+
 # Each is a statement in `sql/common/run.sql`; `lost` is none: somebody else holds the lease, and nothing is written.
 Verb: TypeAlias = Literal[
     "finish", "retry_later", "throttle", "not_completed", "check_again", "fail", "stop", "skip", "hand_back", "rescue",
@@ -29,3 +31,6 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     in_: float = 0.0  # when the next attempt may begin: seconds from now, or
     at: datetime | None = None  # a moment
     limit: int = 0  # how often it may come back this way
+
+
+Ended: TypeAlias = tuple[Claim, Ending]

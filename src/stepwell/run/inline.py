@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from stepwell.define.registry import Registry
+from stepwell.model.claimed import Claim
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.channel import DirectChannel, run_here
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import ThreadHeartbeat

@@ -14,10 +14,11 @@ from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
 from stepwell.enqueue.place import names_others
 from stepwell.model import codec
+from stepwell.model.claimed import ClaimedStep
 from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
 from stepwell.run.children import NewChildren
-from stepwell.run.claimed import ClaimedStep
+from stepwell.store.engine import reading
 
 if TYPE_CHECKING:
     from stepwell.store import Database
@@ -302,8 +303,8 @@ class RunningStep(StepRef):
         """A program may have opened its database twice, or another one that has a step of this number."""
         if database is self.database:
             return True
-        namesake = database.read(lambda tx: tx.row("step_by_id", id=self.id))
-        return namesake is not None and namesake["uuid"] == self.uuid
+        namesake = database.read(lambda tx: reading.step_by_id(tx, id=self.id))
+        return namesake is not None and namesake.uuid == self.uuid
 
     def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
         """Hold new steps until the end of compute."""

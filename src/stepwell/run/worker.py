@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from stepwell.define.registry import Registry
+from stepwell.model.claimed import Claim
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
-from stepwell.run.claimed import Claim, Ended
-from stepwell.run.ending import Ending
+from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import Heartbeat
@@ -29,7 +29,8 @@ from stepwell.run.lifecycle import describe, not_completed
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
 from stepwell.service.wakeup import WakePipe
 from stepwell.share.strategies import Strategy
-from stepwell.store import Database, Row, Transaction, Wake
+from stepwell.store import Database, Transaction, Wake
+from stepwell.store.engine import workers
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
@@ -315,13 +316,12 @@ class Worker:
             self.row.heartbeat()
             self._is_unsure = False
 
-        def look(tx: Transaction) -> tuple[list[Row], bool]:
-            return tx.rows("leases_of_worker", worker=self.row.id), tx.value(
-                "is_registered", worker=self.row.id
-            ) is not None
+        def look(tx: Transaction) -> tuple[list[workers.HeldLease], bool]:
+            worker = self.row.id
+            return workers.leases_of_worker(tx, worker=worker), workers.is_registered(tx, worker=worker) is not None
 
-        rows, registered = self._database.read(look)
-        leases = {(row["id"], row["lease_token"]): State(row["state"]) for row in rows}
+        held, registered = self._database.read(look)
+        leases = {(lease.id, lease.lease_token): lease.state for lease in held}
         for key, run in list(self._runs.items()):
             if key not in leases:
                 _LOGGER.warning("step %d was taken away from this worker: its run is ended", run.claim.step_id)

@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Final
 
 from stepwell.share.limits import look_at_lanes
-from stepwell.store import Database, Row, Transaction
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import creation, workers
 
 # A worker that has not been heard of for this long is taken for dead, and its steps are brought back.
 ALIVE_SECONDS: Final = 30.0
@@ -62,9 +63,9 @@ class WorkerRow:
     def _register(self, tx: Transaction) -> None:
         now = self._database.now()
         for queue in {*self.queues, self.hostname}:
-            tx.change("add_queue", name=queue)
-        tx.change(
-            "register_worker",
+            creation.add_queue(tx, name=queue)
+        workers.register_worker(
+            tx,
             id=self.id,
             hostname=self.hostname,
             pid=os.getpid(),
@@ -73,18 +74,18 @@ class WorkerRow:
             alive_until=now + timedelta(seconds=self.alive_seconds),
         )
         lanes = [
-            (queue, action, self.id, self._places.get(queue, 0))
+            (queue, action, self._places.get(queue, 0))
             for queue in dict.fromkeys(self.queues)
             for action in sorted(self.actions)
         ]
-        tx.insert("worker_lanes", ("queue", "action", "worker_id", "place"), lanes)
+        workers.add_lanes(tx, self.id, lanes)
 
     def heartbeat(self) -> bool:
         """Say that it is alive. False: the row is gone, for somebody has taken it for dead."""
         return beat(self._database, self.id, self.alive_seconds)
 
     def sign_off(self) -> None:
-        self._database.transact(lambda tx: tx.change("forget_worker", id=self.id))
+        self._database.transact(lambda tx: workers.forget_worker(tx, id=self.id))
         self._look_at_lanes()
 
     def _look_at_lanes(self) -> None:
@@ -96,11 +97,11 @@ def beat(database: Database, worker_id: str, alive_seconds: float) -> bool:
     now = database.now()
     alive_until = now + timedelta(seconds=alive_seconds)
 
-    def work(tx: Transaction) -> tuple[list[Row], int]:
-        lanes = tx.rows("lanes_if_lapsed", worker=worker_id, now=now)
-        return lanes, tx.change("heartbeat", id=worker_id, now=now, alive_until=alive_until)
+    def work(tx: Transaction) -> tuple[list[workers.LaneRow], int]:
+        lanes = workers.lanes_if_lapsed(tx, worker=worker_id, now=now)
+        return lanes, workers.heartbeat(tx, id=worker_id, now=now, alive_until=alive_until)
 
     lanes, changed = database.transact(work)
     if lanes:
-        look_at_lanes(database, {row["queue"] for row in lanes}, {row["action"] for row in lanes}, worker_id, now)
+        look_at_lanes(database, {lane.queue for lane in lanes}, {lane.action for lane in lanes}, worker_id, now)
     return bool(changed)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stepwell.model.errors import AppNotFound, DatabaseUnavailable, SchemaError, StepwellError
 from stepwell.run.lifecycle import describe
-from stepwell.store.migrate import taking_the_schema_for_granted
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -25,23 +24,22 @@ _MAIN: Final = ("__main__", "__mp_main__")  # the second is what another process
 _OURS: Final = (os.path.dirname(os.path.dirname(__file__)) + os.sep, importlib.__file__, "<")
 
 
-def load_app(name: str, *, in_slot: bool = False) -> Stepwell:
+def load_app(name: str) -> Stepwell:
     """Import the app. The name comes from the person who starts the program, never from data."""
     from stepwell.app import Stepwell
 
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise AppNotFound(f"{name!r} does not name an app: say module:variable, for example shop.jobs:app")
-    with taking_the_schema_for_granted(in_slot):
-        app: Any = _module(module_name)
-        for part in attribute.split("."):
-            if not hasattr(app, part):
-                raise AppNotFound(f"{module_name} has no {attribute!r}: which of its variables is the app?")
-            app = getattr(app, part)
-        if callable(app) and not isinstance(app, Stepwell):
-            _refuse_arguments(name, app)
-            with _telling_what_failed(f"{name} cannot be called"):
-                app = app()
+    app: Any = _module(module_name)
+    for part in attribute.split("."):
+        if not hasattr(app, part):
+            raise AppNotFound(f"{module_name} has no {attribute!r}: which of its variables is the app?")
+        app = getattr(app, part)
+    if callable(app) and not isinstance(app, Stepwell):
+        _refuse_arguments(name, app)
+        with _telling_what_failed(f"{name} cannot be called"):
+            app = app()
     if not isinstance(app, Stepwell):
         raise AppNotFound(
             f"{name} is of type {type(app).__name__}: an app is a Stepwell, or a function that returns one"

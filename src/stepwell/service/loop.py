@@ -10,7 +10,7 @@ from typing import Final
 
 from stepwell.service.wakeup import StopSignal
 from stepwell.store import Database, Wake
-from stepwell.store.listener import ANY_WAKE, NoListener
+from stepwell.store.wake import ANY_WAKE, NoListener
 
 _LOGGER: Final = logging.getLogger("stepwell.service.loop")
 

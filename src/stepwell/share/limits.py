@@ -13,7 +13,9 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from stepwell.model.errors import StepwellError
-from stepwell.store import Database, Transaction, Wake
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import keys
+from stepwell.store.engine import limits as verbs
 
 Kind: TypeAlias = Literal["total", "queue", "action"]
 
@@ -57,20 +59,20 @@ class Room:
 
 def room_for_claim(tx: Transaction) -> Room:
     """What may still begin; nobody else claims before this transaction ends."""
-    limits = tx.rows("lock_limits")
+    limits = verbs.lock_limits(tx)
     queues: Counter[str] = Counter()
     actions: Counter[str] = Counter()
-    for row in tx.rows("running_of_queues"):  # after the lock: so it sees what others have claimed
-        queues[row["queue"]] += row["running"]
-        actions[row["action"]] += row["running"]
+    for count in verbs.running_of_queues(tx):  # after the lock: so it sees what others have claimed
+        queues[count.queue] += count.running
+        actions[count.action] += count.running
     counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
     room = Room(None, {}, {})
     for row in limits:
-        if row["kind"] == "total":
-            room.total = max(0, row["maximum"] - queues.total())
+        if row.kind == "total":
+            room.total = max(0, row.maximum - queues.total())
         else:
-            left = max(0, row["maximum"] - counts[row["kind"]][row["name"]])
-            (room.queues if row["kind"] == "queue" else room.actions)[row["name"]] = left
+            left = max(0, row.maximum - counts[row.kind][row.name])
+            (room.queues if row.kind == "queue" else room.actions)[row.name] = left
     return room
 
 
@@ -79,15 +81,7 @@ def unblock_keys(tx: Transaction, now: datetime) -> int:
 
     Only those that somebody can run now: a step that no live worker serves does not take a place from the others.
     """
-    passed = 0
-    for key in sorted(row["concurrency_key"] for row in tx.rows("marked_keys", limit=KEYS_AT_ONCE)):
-        tx.rows("lock_name", name=f"concurrency {key}")
-        tx.change("forget_key_marks", key=key)
-        tx.change("block_key_again", key=key, now=now)
-        passed += tx.change("unblock_key", key=key, now=now)
-    if passed:
-        tx.tell(Wake.WORK)
-    return passed
+    return sum(keys.decide_key(tx, key, now) for key in sorted(keys.marked_keys(tx, limit=KEYS_AT_ONCE)))
 
 
 def look_at_lanes(
@@ -98,25 +92,15 @@ def look_at_lanes(
     Not in the transaction that says so: whoever looks at a key before that is over does not know of it yet.
     """
 
-    def work(tx: Transaction) -> None:
-        names = {"queues": tx.array(sorted(queues)), "actions": tx.array(sorted(actions))}
-        if tx.change("mark_keys_of_lanes", **names, worker=worker, now=now):
-            tx.tell(Wake.DECISIONS)
-
-    database.transact(work)
+    database.transact(
+        lambda tx: keys.mark_keys_of_lanes(tx, queues=sorted(queues), actions=sorted(actions), worker=worker, now=now)
+    )
 
 
 def look_at_keys_left_behind(database: Database, now: datetime) -> None:
     """Have the keys looked at again that went with dead workers."""
-    keys = [row["concurrency_key"] for row in database.read(lambda tx: tx.rows("keys_left_behind", now=now))]
-
-    def work(tx: Transaction) -> None:
-        for key in keys:
-            tx.change("mark_key", key=key)
-        tx.tell(Wake.DECISIONS)
-
-    if keys:
-        database.transact(work)
+    if left := database.read(lambda tx: keys.keys_left_behind(tx, now=now)):
+        database.transact(lambda tx: [keys.mark_key(tx, key=key) for key in left])
 
 
 class Limits:
@@ -145,12 +129,12 @@ class Limits:
 
         def look(tx: Transaction) -> dict[str, int | None]:
             """Which actions the code says something new of."""
-            said = {row["name"]: int(row["value"]) for row in tx.rows("limits_of_code")}
+            said = {row.name: int(row.value) for row in verbs.limits_of_code(tx)}
             return {action: said.get(_OF_CODE + action) for action, most in wanted.items()
                     if said.get(_OF_CODE + action) != most}  # fmt: skip
 
         def work(tx: Transaction) -> list[str]:
-            in_force = {row["name"]: row["maximum"] for row in tx.rows("limits") if row["kind"] == "action"}
+            in_force = {row.name: row.maximum for row in verbs.limits(tx) if row.kind == "action"}
             changed = []
             for action, before in look(tx).items():
                 maximum, name = wanted[action], _OF_CODE + action
@@ -158,9 +142,9 @@ class Limits:
                     _write(tx, "action", action, maximum)
                     changed.append(action)
                 if maximum is None:
-                    tx.change("forget_limit_of_code", name=name)
+                    verbs.forget_limit_of_code(tx, name=name)
                 else:
-                    tx.change("note_limit_of_code", name=name, maximum=str(maximum), now=self._database.now())
+                    verbs.note_limit_of_code(tx, name=name, maximum=str(maximum), now=self._database.now())
             return changed
 
         if self._database.read(look):
@@ -169,18 +153,12 @@ class Limits:
 
     def _look_at_keys(self, kind: Kind, name: str) -> None:
         """A limit of 0 closes a lane, as if no worker served it."""
-
-        def work(tx: Transaction) -> None:
-            if tx.change("mark_keys_under_limit", kind=kind, name=name):
-                tx.tell(Wake.DECISIONS)
-
         if kind != "total":
-            self._database.transact(work)
+            self._database.transact(lambda tx: keys.mark_keys_under_limit(tx, kind=kind, name=name))
 
     def all(self) -> dict[tuple[str, str], int]:
         """Every limit by its kind and name."""
-        rows = self._database.read(lambda tx: tx.rows("limits"))
-        return {(row["kind"], row["name"]): row["maximum"] for row in rows}
+        return {(row.kind, row.name): row.maximum for row in self._database.read(verbs.limits)}
 
 
 def _check(kind: Kind, name: str, maximum: int | None) -> None:
@@ -190,7 +168,6 @@ def _check(kind: Kind, name: str, maximum: int | None) -> None:
 
 def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> None:
     if maximum is None:
-        tx.change("lift_limit", kind=kind, name=name)
+        verbs.lift_limit(tx, kind=kind, name=name)
     else:
-        tx.change("set_limit", kind=kind, name=name, maximum=maximum)
-    tx.tell(Wake.WORK)
+        verbs.set_limit(tx, kind=kind, name=name, maximum=maximum)

@@ -1,27 +1,32 @@
-"""The only code that speaks SQL: two databases behind one small protocol, statements in `.sql` files."""
+"""The only code that speaks SQL: two databases behind one set of typed verbs (`store.engine`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
-from stepwell.store.database import Database, Row, Transaction
-from stepwell.store.listener import Listener, Wake
+from stepwell.store.changes import Change, ChangeHooks
+from stepwell.store.conflict import Conflict
+from stepwell.store.database import Database
+from stepwell.store.transaction import Transaction
+from stepwell.store.wake import Listener, Wake
 
-__all__ = ["Database", "Listener", "Wake", "Row", "Transaction", "open_database"]
+__all__ = ["Change", "ChangeHooks", "Conflict", "Database", "Listener", "Transaction", "Wake", "open_database"]
 
 
-def open_database(url: str, clock: Clock) -> Database:
-    """The database behind `sqlite://`, `sqlite:///file.db` or `postgresql://…`."""
+def open_database(url: str, clock: Clock, prepare: Callable[[Database], None] | None = None) -> Database:
+    """The database behind `sqlite://`, `sqlite:///file.db` or `postgresql://…`; it connects on first use."""
     if url.startswith("sqlite:"):
-        from stepwell.store.sqlite import SqliteDatabase
+        from stepwell.store.sqlite.database import SqliteDatabase
 
-        return SqliteDatabase(url, clock)
+        return SqliteDatabase(url, clock, prepare)
     if url.startswith(("postgresql:", "postgres:")):
         try:
-            from stepwell.store.postgres import PostgresDatabase
+            from stepwell.store.postgres.database import PostgresDatabase
         except ImportError as error:
             raise StepwellError("PostgreSQL needs the driver psycopg: pip install 'stepwell[postgres]'") from error
-        return PostgresDatabase(url, clock)
+        return PostgresDatabase(url, clock, prepare)
     scheme = url.split(":", 1)[0]
     raise StepwellError(
         f"unknown kind of database {scheme!r}: use sqlite:///file.db, sqlite:// (in memory) or postgresql://…"

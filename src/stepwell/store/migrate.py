@@ -1,22 +1,23 @@
-"""Versioned migrations: numbered `.sql` files per dialect, applied once, each with its checksum on record."""
+"""Versioned migrations: numbered `.sql` files per dialect, applied once, each with its checksum on record.
+
+Migrations make tables. Triggers and views are definitions: whenever those of the program differ from those on record,
+`migrate` creates them anew.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from stepwell.model.errors import SchemaError
-from stepwell.model.states import TRANSITIONS
 from stepwell.store.database import Database, MigrationSession
+from stepwell.store.definitions import SCHEMA_FOLDER, definitions
+from stepwell.store.engine import schema
 
-_FOLDER: Final = Path(__file__).parent / "migrations"
 _LEDGER: Final = "steps_migrations"
+_DEFINITIONS: Final = 0  # the version under which the checksum of triggers and views is on record
 _CREATED: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
 
@@ -28,13 +29,13 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        return hashlib.sha256(self.script.encode()).hexdigest()
+        return _checksum(self.script)
 
 
 def known_migrations(dialect: str) -> list[Migration]:
     """What this program can apply, in order."""
     found = []
-    for path in sorted((_FOLDER / dialect).glob("[0-9]*.sql")):
+    for path in sorted((SCHEMA_FOLDER / dialect).glob("[0-9]*.sql")):
         version, name = path.stem.split("_", 1)
         found.append(Migration(int(version), name, path.read_text(encoding="utf-8")))
     return found
@@ -48,36 +49,16 @@ def migrate(database: Database) -> list[Migration]:
         missing = known[applied:]
         for migration in missing:
             _apply(session, migration)
-        if missing:
-            _copy_legal_transitions(session)
+        _define(session, database.dialect)
     return missing
-
-
-_granted: Final[ContextVar[bool]] = ContextVar("stepwell_schema_granted", default=False)
-
-
-@contextmanager
-def taking_the_schema_for_granted(granted: bool = True) -> Iterator[None]:
-    """Apps that are opened meanwhile do not look: a worker has, and its slots need not all connect for that."""
-    token = _granted.set(granted)
-    try:
-        yield
-    finally:
-        _granted.reset(token)
-
-
-def is_granted() -> bool:
-    """Whether a slot opens the app: what its worker has looked at and written is there."""
-    return _granted.get()
 
 
 def ensure_schema(database: Database) -> None:
     """Create the schema in an empty database; refuse one that is older, newer or damaged."""
-    if is_granted():
-        return
     known = known_migrations(database.dialect)
     with database.migrating() as session:
         applied = _inspect(session, known)
+        defined = applied == 0 or schema.recorded_checksum(session.tx, version=_DEFINITIONS)
     if applied == 0:
         migrate(database)
     elif applied < len(known):
@@ -85,6 +66,16 @@ def ensure_schema(database: Database) -> None:
             f"the database's schema has version {applied}, this program needs version {len(known)}; "
             "nothing was changed: run `stepwell migrate` (old and new workers may run side by side meanwhile)"
         )
+    elif defined != _checksum(definitions(database.dialect)):
+        raise SchemaError(
+            "the triggers and views of the database are not those of this program; nothing was changed: "
+            "run `stepwell migrate` with the newest Stepwell that uses this database"
+        )
+
+
+def applied_version(database: Database) -> int:
+    """The version of the schema that a database has."""
+    return max(row.version for row in database.read(schema.applied_migrations))
 
 
 def _inspect(session: MigrationSession, known: list[Migration]) -> int:
@@ -98,18 +89,18 @@ def _inspect(session: MigrationSession, known: list[Migration]) -> int:
                 "nothing was changed: use another database or schema, or restore a backup"
             )
         return 0
-    recorded = session.tx.rows("applied_migrations")
+    recorded = [row for row in schema.applied_migrations(session.tx) if row.version != _DEFINITIONS]
     if not recorded:
         raise SchemaError(f"`{_LEDGER}` is empty: the schema is damaged; nothing was changed: restore a backup")
     if len(recorded) > len(known):
         raise SchemaError(
-            f"the database's schema has version {recorded[-1]['version']}, this program knows only {len(known)}; "
+            f"the database's schema has version {recorded[-1].version}, this program knows only {len(known)}; "
             "nothing was changed: update Stepwell on this machine"
         )
     for row, migration in zip(recorded, known, strict=False):
-        if (row["version"], row["checksum"]) != (migration.version, migration.checksum):
+        if (row.version, row.checksum) != (migration.version, migration.checksum):
             raise SchemaError(
-                f"migration {row['version']} of the database is not the one of this program: the schema is damaged "
+                f"migration {row.version} of the database is not the one of this program: the schema is damaged "
                 "or was made by a modified Stepwell; nothing was changed: restore a backup or install that version"
             )
     expected = {table for migration in known[: len(recorded)] for table in _CREATED.findall(migration.script)}
@@ -120,13 +111,15 @@ def _inspect(session: MigrationSession, known: list[Migration]) -> int:
 
 def _apply(session: MigrationSession, migration: Migration) -> None:
     session.run_script(migration.script)
-    session.tx.change("record_migration", version=migration.version, name=migration.name, checksum=migration.checksum)
+    schema.record_migration(session.tx, version=migration.version, name=migration.name, checksum=migration.checksum)
 
 
-def _copy_legal_transitions(session: MigrationSession) -> None:
-    session.tx.change("forget_legal_transitions")
-    session.tx.insert(
-        "steps_legal_transitions",
-        ("from_state", "to_state", "mover"),
-        [(str(origin), str(target), str(mover)) for (origin, target), mover in TRANSITIONS.items()],
-    )
+def _define(session: MigrationSession, dialect: str) -> None:
+    script = definitions(dialect)
+    if schema.recorded_checksum(session.tx, version=_DEFINITIONS) != _checksum(script):
+        session.run_script(script)
+        schema.record_migration(session.tx, version=_DEFINITIONS, name="triggers and views", checksum=_checksum(script))
+
+
+def _checksum(script: str) -> str:
+    return hashlib.sha256(script.encode()).hexdigest()

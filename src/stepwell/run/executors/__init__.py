@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from stepwell.run.claimed import Claim, Ended
+from stepwell.model.claimed import Claim
+from stepwell.run.ending import Ended
 
 # A step that was lined up behind another begins within this time, or in another slot.
 PREFETCH_SECONDS: Final = 0.02

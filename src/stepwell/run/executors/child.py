@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepwell.model import reasons
+from stepwell.model.claimed import ClaimedStep
 from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError, UnknownAction
 from stepwell.run.channel import run_here
-from stepwell.run.claimed import ClaimedStep
 from stepwell.run.ending import Ending
 from stepwell.run.executors.inbox import Said
 from stepwell.run.lifecycle import describe, stack_of
@@ -145,7 +145,7 @@ def serve(connection: Connection, permits: Connection, app_name: str, cancelled:
     """Run one step after the other until the pipe is closed. What has ended is said before the next one begins."""
     _settle_in(max_memory)
     try:
-        app = load_app(app_name, in_slot=True)
+        app = load_app(app_name)
     except Exception as error:
         send(connection, Said(say="broken", error=f"{describe(error)}\n{stack_of(error)}"))
         return

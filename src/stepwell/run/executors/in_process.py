@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.define.registry import Registry
+from stepwell.model.claimed import Claim
 from stepwell.run.channel import DirectChannel, run_here
-from stepwell.run.claimed import Claim, Ended
-from stepwell.run.ending import Ending
+from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.lifecycle import describe, stack_of

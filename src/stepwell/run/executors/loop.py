@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from stepwell.model.claimed import Claim
 from stepwell.run.channel import DirectChannel
-from stepwell.run.claimed import Claim
 from stepwell.run.executors.in_process import InProcessExecutor
 from stepwell.run.lifecycle import handle
 from stepwell.run.running import RunningStep

@@ -24,15 +24,16 @@ from multiprocessing import resource_tracker
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any, Final
 
+from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, InvalidStep
-from stepwell.run.claimed import Claim, ClaimedStep, Ended
-from stepwell.run.ending import Ending
+from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.executors.child import PERMIT, send, serve
 from stepwell.run.executors.inbox import Inbox, Said
 from stepwell.run.finish import RESCUES, Finisher
 from stepwell.service import signals
 from stepwell.store import Database
+from stepwell.store.engine.runs import LogEntry
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
@@ -159,7 +160,7 @@ class ProcessExecutor(Executor):
             case "progress":
                 slot.progress = (said.done, said.total)
             case "log":
-                slot.logs.append({"at": self._database.now(), "level": said.level, "message": said.message})
+                slot.logs.append(LogEntry(self._database.now(), said.level, said.message))
             case _:
                 self._answer(slot, said)
         return []
@@ -230,7 +231,7 @@ class _Slot:
         self.runs: deque[tuple[int, Claim]] = deque()  # the first one has begun, as far as is known
         self.question: Said | None = None
         self.progress: tuple[float, float | None] | None = None
-        self.logs: list[dict[str, Any]] = []
+        self.logs: list[LogEntry] = []
         self.process: ForkServerProcess | None = None
         self.ready = False
 

@@ -6,8 +6,8 @@ import threading
 from queue import SimpleQueue
 from typing import Any
 
+from stepwell.model.claimed import Claim
 from stepwell.run.channel import DirectChannel
-from stepwell.run.claimed import Claim
 from stepwell.run.executors.in_process import InProcessExecutor
 
 

@@ -1,0 +1,1 @@
+"""Everything that runs for long: started, stopped and configured one way."""

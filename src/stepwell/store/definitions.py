@@ -1,0 +1,32 @@
+"""The triggers and views of a dialect, as one script: created anew by `migrate` whenever they have changed."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import permutations
+from pathlib import Path
+from textwrap import indent
+from typing import Final
+
+from stepwell.model.states import State, is_legal
+from stepwell.store import effects
+from stepwell.store.macros import SQLITE, expand
+
+SCHEMA_FOLDER: Final = Path(__file__).parent / "schema"
+
+
+@cache
+def definitions(dialect: str) -> str:
+    """What the database runs by itself."""
+    views = (SCHEMA_FOLDER / "views.sql").read_text(encoding="utf-8")
+    triggers = (SCHEMA_FOLDER / dialect / "triggers.sql").read_text(encoding="utf-8")
+    if dialect == SQLITE:
+        triggers = triggers.replace("        @illegal_transitions", indent(illegal_transitions(), " " * 8))
+        triggers = triggers.replace("    @effects", indent(effects.of_row(), " " * 4))
+    return expand(f"{views}\n{triggers}", dialect)
+
+
+def illegal_transitions() -> str:
+    """A line for each transition that is not open to everyone: before version 3.47, RAISE takes only a literal."""
+    pairs = [f"{origin} to {target}" for origin, target in permutations(State, 2) if not is_legal(origin, target)]
+    return "\n".join(f"WHEN '{pair}' THEN RAISE(ABORT, 'illegal transition: {pair}')" for pair in pairs)

@@ -1,0 +1,81 @@
+"""Rows that plain SQL wrote, and how they get their place."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from stepwell.model.states import State
+from stepwell.model.step import Priority, StepType
+from stepwell.store.changes import Change
+from stepwell.store.statement import change, query, transition_in_tick
+from stepwell.store.transaction import Transaction
+
+
+class NewRow(msgspec.Struct, frozen=True):
+    """A step as plain SQL wrote it; `arguments` is the JSON text."""
+
+    id: int
+    uuid: str
+    action: str
+    arguments: str
+    label: str | None
+    type: StepType
+    parent_step_id: int | None
+    block_uuid: str | None
+    child_block_uuid: str | None
+    index: int | None
+    workflow_id: str | None
+    group: str | None
+    queue: str
+    priority: Priority
+
+
+class NewParent(msgspec.Struct, frozen=True):
+    id: int
+    state: State
+
+
+@query
+def new_steps(tx: Transaction, *, limit: int) -> list[NewRow]: ...
+
+
+@query
+def new_step(tx: Transaction, *, id: int) -> NewRow | None: ...
+
+
+@query
+def new_parent(tx: Transaction, *, parent: int | None, block: str | None, uuid: str) -> NewParent | None:
+    """The parent that a row names, if it is new itself, or the new step that its block is named after."""
+    ...
+
+
+@change
+def place_step(
+    tx: Transaction,
+    *,
+    id: int,
+    workflow_id: str,
+    parent_step_id: int | None,
+    block_uuid: str,
+    index: int,
+    group: str,
+    queue: str,
+    priority: str,
+    shares_block: bool,
+) -> int: ...
+
+
+@change
+def leave_new(tx: Transaction, *, id: int) -> int: ...
+
+
+@transition_in_tick
+def send_to_sleep(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
+    """An exception handler that plain SQL wrote as Pending."""
+    ...
+
+
+@transition_in_tick
+def refuse_step(tx: Transaction, *, id: int, actor: str, message: str, now: datetime) -> list[Change]: ...

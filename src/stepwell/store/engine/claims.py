@@ -1,0 +1,104 @@
+"""A worker takes steps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from stepwell.model.claimed import ClaimedStep
+from stepwell.model.states import State
+from stepwell.store.changes import Change
+from stepwell.store.statement import query, records
+from stepwell.store.transaction import Transaction
+
+BATCH_BITS: Final = 48  # of the number by which SQLite tells the rows that one statement has changed
+
+
+class Candidate(msgspec.Struct, array_like=True, frozen=True):
+    """A step that may be claimed; `tier` orders high priority before the rest."""
+
+    step_id: int
+    queue: str
+    action: str
+    tier: int
+
+
+@query
+def begin_claim(tx: Transaction) -> bool:
+    """Whether there are limits to obey."""
+    ...
+
+
+@query
+def is_there_work(tx: Transaction, *, worker: str) -> bool | None:
+    """A look that only reads."""
+    ...
+
+
+@records
+def pick_for_claim(
+    tx: Transaction,
+    *,
+    worker: str,
+    limit: int,
+    most: int,
+    high: int,
+    open_too: bool,
+    full_queues: Sequence[str],
+    full_actions: Sequence[str],
+) -> list[Candidate]: ...
+
+
+@records
+def claim(
+    tx: Transaction,
+    *,
+    ids: Sequence[int],
+    worker: str,
+    actor: str,
+    hostname: str,
+    now: datetime,
+    margin: float,
+    batch: int,
+) -> list[ClaimedStep]: ...
+
+
+def claim_steps(
+    tx: Transaction, ids: Sequence[int], *, worker: str, hostname: str, now: datetime, margin: float
+) -> list[ClaimedStep]:
+    """Move these to Running under a new token; gives those that nobody else has taken."""
+    actor = f"worker:{worker}"
+    batch = new_batch()
+    steps = claim(tx, ids=ids, worker=worker, actor=actor, hostname=hostname, now=now, margin=margin, batch=batch)
+    if tx.is_followed:
+        tx.changed([change for step in steps for change in _changes(step, actor, now)])
+    return steps
+
+
+def _changes(step: ClaimedStep, actor: str, now: datetime) -> list[Change]:
+    def change(origin: State, target: State, attempt: int) -> Change:
+        return Change(
+            step_id=step.id,
+            workflow_id=step.workflow_id,
+            action=step.action,
+            from_state=origin,
+            to_state=target,
+            reason=None,
+            actor=actor,
+            at=now,
+            attempt=attempt,
+            error=None,
+        )
+
+    running = change(State.DISPATCHED, State.RUNNING, step.attempts)
+    if not step.was_open:
+        return [running]
+    return [change(State.PENDING, State.DISPATCHED, step.attempts - 1), running]
+
+
+def new_batch() -> int:
+    return random.getrandbits(BATCH_BITS)

@@ -1,0 +1,141 @@
+"""Creating steps: their rows, and what they mean for the steps that are already there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from stepwell.store.statement import change, change_and_wake, query
+from stepwell.store.transaction import Transaction
+from stepwell.store.wake import Wake
+
+
+class KeyedStep(msgspec.Struct, frozen=True):
+    id: int
+    uuid: str
+    action: str
+    arguments: str
+    idempotency_key: str
+
+
+@query
+def rotation(tx: Transaction) -> list[str]:
+    """The groups that root steps take in turn."""
+    ...
+
+
+@change
+def ensure_group(tx: Transaction, *, group: str) -> int: ...
+
+
+@query
+def queue_names(tx: Transaction) -> list[str]: ...
+
+
+@change
+def add_queue(tx: Transaction, *, name: str) -> int: ...
+
+
+@query
+def next_step_ids(tx: Transaction, *, count: int) -> int | list[int]: ...
+
+
+@query
+def next_rotation_numbers(tx: Transaction, *, count: int) -> int | list[int]: ...
+
+
+def _numbers(found: int | list[int], count: int) -> Sequence[int]:
+    """SQLite gives the last one: its write lock keeps everyone else out. PostgreSQL gives each number of a sequence."""
+    return range(found - count + 1, found + 1) if isinstance(found, int) else found
+
+
+def take_step_ids(tx: Transaction, count: int) -> Sequence[int]:
+    return _numbers(next_step_ids(tx, count=count), count)
+
+
+def take_rotation_numbers(tx: Transaction, count: int) -> Sequence[int]:
+    return _numbers(next_rotation_numbers(tx, count=count), count)
+
+
+@query
+def create_alone(
+    tx: Transaction,
+    *,
+    uuid: str,
+    action: str,
+    arguments: str,
+    label: str | None,
+    relatable_type: str | None,
+    relatable_id: str | None,
+    queue: str,
+    rotation: Sequence[str],
+    priority: str,
+    max_retries: int,
+    dispatch_after: datetime | None,
+    timeout: float,
+    cooldown: float,
+    concurrency_key: str | None,
+    concurrency_limit: int,
+    now: datetime,
+    wakes: Sequence[str],
+) -> int:
+    """A step that has to do with no other, in one round trip; repeated, it is the same step. Gives its id."""
+    ...
+
+
+def insert_steps(tx: Transaction, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    tx.insert("steps", columns, rows)
+
+
+def insert_edges(tx: Transaction, edges: Iterable[tuple[int, int]]) -> None:
+    """DAG edges: step, dependency."""
+    tx.insert("step_dependencies", ("step_id", "depends_on_id"), edges)
+
+
+@query
+def lock_keys(tx: Transaction, *, keys: Sequence[str]) -> int: ...
+
+
+@query
+def steps_with_keys(tx: Transaction, *, keys: Sequence[str]) -> list[KeyedStep]: ...
+
+
+@change
+def take_children(tx: Transaction, *, id: int, child_block: str) -> int: ...
+
+
+@change
+def note_dependents(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+
+
+@change
+def note_block_dependents(tx: Transaction, *, block: str) -> int: ...
+
+
+@change
+def enrol_block(tx: Transaction, *, block: str) -> int: ...
+
+
+@change
+def withdraw_successors(tx: Transaction, *, block: str, type: str, index: int) -> int:
+    """A step was put in front of others of its block: those that have not been dispatched wait for it."""
+    ...
+
+
+@change
+def enrol_in_blocks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int: ...
+
+
+@change_and_wake(Wake.WORK)
+def enrol_on_agenda(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None, now: datetime) -> int:
+    """Steps that wait for nobody go straight on the agenda."""
+    ...
+
+
+@change_and_wake(Wake.DECISIONS)
+def enrol_on_marks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int:
+    """The others are looked at by the next tick, unless something that will end sees to them."""
+    ...

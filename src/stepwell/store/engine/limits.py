@@ -1,0 +1,66 @@
+"""How many steps may run at once: in all, of a queue, of an action."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from stepwell.store.statement import change, change_and_wake, query
+from stepwell.store.transaction import Transaction
+from stepwell.store.wake import Wake
+
+
+class LimitRow(msgspec.Struct, frozen=True):
+    kind: str
+    name: str
+    maximum: int
+
+
+class RunningCount(msgspec.Struct, frozen=True):
+    queue: str
+    action: str
+    running: int
+
+
+class CodeLimit(msgspec.Struct, frozen=True):
+    """What `max_running` of a job said when a worker last looked."""
+
+    name: str
+    value: str
+
+
+@query
+def limits(tx: Transaction) -> list[LimitRow]: ...
+
+
+@query
+def lock_limits(tx: Transaction) -> list[LimitRow]:
+    """The same; nobody else claims before this transaction ends."""
+    ...
+
+
+@query
+def running_of_queues(tx: Transaction) -> list[RunningCount]:
+    """Whoever holds a lease takes room, also after its step was cancelled: until its process has ended."""
+    ...
+
+
+@change_and_wake(Wake.WORK)
+def set_limit(tx: Transaction, *, kind: str, name: str, maximum: int) -> int: ...
+
+
+@change_and_wake(Wake.WORK)
+def lift_limit(tx: Transaction, *, kind: str, name: str) -> int: ...
+
+
+@query
+def limits_of_code(tx: Transaction) -> list[CodeLimit]: ...
+
+
+@change
+def note_limit_of_code(tx: Transaction, *, name: str, maximum: str, now: datetime) -> int: ...
+
+
+@change
+def forget_limit_of_code(tx: Transaction, *, name: str) -> int: ...

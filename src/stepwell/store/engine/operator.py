@@ -1,0 +1,115 @@
+"""What people do to steps and workflows, each with who and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from stepwell.model.states import State
+from stepwell.store.changes import Change
+from stepwell.store.statement import change, change_and_wake, query, transition
+from stepwell.store.transaction import Transaction
+from stepwell.store.wake import Wake
+
+
+class LockedStep(msgspec.Struct, frozen=True):
+    """A step that nobody else changes before this transaction ends."""
+
+    id: int
+    label: str | None
+    action: str
+    state: State
+    reason: str | None
+    type: str
+    lease_worker: str | None
+    parent_step_id: int | None
+    own_code_done_at: datetime | None
+    child_block_uuid: str | None
+
+    def __str__(self) -> str:
+        return f"step {self.id} ({self.label or self.action})"
+
+
+class Behind(msgspec.Struct, frozen=True):
+    id: int
+    parent_step_id: int | None
+
+
+@transition
+def cancel_by_hand(tx: Transaction, *, id: int, actor: str, reason: str, now: datetime) -> list[Change]: ...
+
+
+@transition
+def fail_by_hand(tx: Transaction, *, id: int, actor: str, reason: str, now: datetime) -> list[Change]: ...
+
+
+@transition
+def stop_by_hand(tx: Transaction, *, id: int, actor: str, reason: str, now: datetime) -> list[Change]: ...
+
+
+@transition
+def skip_by_hand(tx: Transaction, *, id: int, actor: str, reason: str, now: datetime) -> list[Change]: ...
+
+
+@transition
+def complete_by_hand(
+    tx: Transaction, *, id: int, actor: str, reason: str, response: str, now: datetime
+) -> list[Change]: ...
+
+
+@transition
+def revive(tx: Transaction, *, ids: Sequence[int], actor: str, reason: str, now: datetime) -> list[Change]: ...
+
+
+@transition
+def put_to_sleep_again(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
+    """A handler that came back with its parent waits for a failure, as it did before."""
+    ...
+
+
+@query
+def hold_group_of(tx: Transaction, *, id: int) -> str | None:
+    """Keep the ticks of the step's group out to the end of this transaction."""
+    ...
+
+
+@query
+def hold_group_of_workflow(tx: Transaction, *, workflow: str) -> list[str]: ...
+
+
+@query
+def lock_for_revival(tx: Transaction, *, ids: Sequence[int]) -> list[LockedStep]: ...
+
+
+@query
+def revivable_below(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+    """Children that come back with these steps."""
+    ...
+
+
+@query
+def revivable_behind(tx: Transaction, *, ids: Sequence[int]) -> list[Behind]: ...
+
+
+@change
+def recheck_dependents(tx: Transaction, *, ids: Sequence[int]) -> int:
+    """Dependents that are open lose their place: the next tick looks whether they wait again."""
+    ...
+
+
+@change_and_wake(Wake.DECISIONS)
+def pause_workflow(tx: Transaction, *, workflow: str, actor: str, reason: str | None, now: datetime) -> int: ...
+
+
+@change_and_wake(Wake.DECISIONS)
+def resume_workflow(tx: Transaction, *, workflow: str) -> int: ...
+
+
+@change
+def withdraw_workflow(tx: Transaction, *, workflow: str) -> int: ...
+
+
+@change
+def mark_workflow(tx: Transaction, *, workflow: str) -> int: ...

@@ -1,0 +1,89 @@
+"""Where a new step stands among the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from stepwell.model.states import State
+from stepwell.store.statement import query
+from stepwell.store.transaction import Transaction
+
+
+class ExistingStep(msgspec.Struct):
+    """A step that new ones are tied to, locked to the end of the transaction."""
+
+    id: int
+    uuid: str
+    label: str | None
+    action: str
+    state: State
+    reason: str | None
+    type: str
+    group: str | None
+    workflow_id: str | None
+    priority: str
+    parent_step_id: int | None
+    block_uuid: str | None
+    child_block_uuid: str | None
+    index: int | None
+
+
+class GraphStep(msgspec.Struct, frozen=True):
+    id: int
+    label: str | None
+    action: str
+    parent_step_id: int | None
+    block_uuid: str
+    type: str
+    index: int
+
+
+class Edge(msgspec.Struct, frozen=True):
+    step_id: int
+    depends_on_id: int
+
+
+@query
+def lock_steps(tx: Transaction, *, ids: Collection[int], uuids: Collection[str]) -> list[ExistingStep]: ...
+
+
+@query
+def lock_name(tx: Transaction, *, name: str) -> int:
+    """One transaction at a time works under a name (on SQLite, the write lock sees to it)."""
+    ...
+
+
+@query
+def blocks_of_these_names(tx: Transaction, *, uuids: Sequence[str]) -> list[str]: ...
+
+
+@query
+def workflow_home(tx: Transaction, *, workflow: str) -> str | None:
+    """The group of a workflow that exists."""
+    ...
+
+
+@query
+def parent_of_block(tx: Transaction, *, block: str) -> int | None: ...
+
+
+@query
+def member_of_block(tx: Transaction, *, block: str) -> int | None: ...
+
+
+@query
+def occupant_of_block(tx: Transaction, *, block: str, parent: int) -> int | None:
+    """A step that keeps the block from becoming the child block of this parent."""
+    ...
+
+
+@query
+def workflow_graph(tx: Transaction, *, workflow: str) -> list[GraphStep]:
+    """What may still wait for something, for the search for cycles."""
+    ...
+
+
+@query
+def workflow_edges(tx: Transaction, *, workflow: str) -> list[Edge]: ...

@@ -1,0 +1,215 @@
+"""What people look at: steps, history, trees, counts, workers, groups, ticks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from stepwell.model.states import State
+from stepwell.model.step import Json, Step, Transition
+from stepwell.store.rows import builder
+from stepwell.store.statement import query
+from stepwell.store.transaction import Transaction
+
+
+class StateCount(msgspec.Struct, frozen=True):
+    state: State
+    steps: int
+
+
+class GroupCount(msgspec.Struct, frozen=True):
+    group: str | None
+    state: State
+    steps: int
+
+
+class StatusCount(msgspec.Struct, frozen=True):
+    status: str
+    steps: int
+
+
+class LaneCount(msgspec.Struct, frozen=True):
+    queue: str
+    action: str
+    steps: int
+
+
+class LiveWorker(msgspec.Struct, frozen=True):
+    id: str
+    hostname: str
+    pid: int
+    slots: int
+    started_at: datetime
+    heartbeat_at: datetime
+    alive_until: datetime
+
+
+class KnownWorker(LiveWorker, frozen=True):
+    """Also one that died, as long as its row is kept."""
+
+    alive: bool
+    running: int
+
+
+class Lane(msgspec.Struct, frozen=True):
+    worker_id: str
+    queue: str
+    action: str
+    place: int
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    id: int
+    attempt: int
+    at: datetime
+    level: str
+    message: str
+
+
+class TickRow(msgspec.Struct, frozen=True):
+    id: int
+    group: str
+    owner: str
+    started_at: datetime
+    ended_at: datetime | None
+    progress: Json
+    steps_dispatched: int
+    duration_ms: float | None
+    error: str | None
+
+
+class GroupRow(msgspec.Struct, frozen=True):
+    group: str
+    rotation: int | None
+    lock_owner: str | None
+    lock_token: int
+    lock_deadline: datetime | None
+    current_tick_id: int | None
+    last_tick_completed: datetime | None
+    last_selected_at: datetime | None
+
+
+@query
+def step_by_id(tx: Transaction, *, id: int) -> Step | None: ...
+
+
+@query
+def step_by_uuid(tx: Transaction, *, uuid: str) -> Step | None: ...
+
+
+@query
+def history(tx: Transaction, *, step_id: int) -> list[Transition]: ...
+
+
+@query
+def tree_below(tx: Transaction, *, id: int) -> list[Step]:
+    """A step and its descendants."""
+    ...
+
+
+@query
+def steps_of_block(tx: Transaction, *, block: str | None) -> list[Step]: ...
+
+
+@query
+def dependencies_of(tx: Transaction, *, id: int) -> list[Step]: ...
+
+
+@query
+def counts_by_state(tx: Transaction) -> list[StateCount]: ...
+
+
+@query
+def counts_by_group(tx: Transaction) -> list[GroupCount]: ...
+
+
+@query
+def agenda_by_status(tx: Transaction) -> list[StatusCount]: ...
+
+
+@query
+def live_workers(tx: Transaction, *, now: datetime) -> list[LiveWorker]: ...
+
+
+@query
+def all_workers(tx: Transaction, *, now: datetime) -> list[KnownWorker]: ...
+
+
+@query
+def lanes_of_workers(tx: Transaction) -> list[Lane]: ...
+
+
+@query
+def logs_of_step(tx: Transaction, *, step_id: int) -> list[LogLine]: ...
+
+
+@query
+def recent_ticks(tx: Transaction, *, limit: int) -> list[TickRow]: ...
+
+
+@query
+def recent_ticks_of_group(tx: Transaction, *, group: str, limit: int) -> list[TickRow]: ...
+
+
+@query
+def all_groups(tx: Transaction) -> list[GroupRow]: ...
+
+
+@query
+def unserved_lanes(tx: Transaction, *, now: datetime) -> list[LaneCount]:
+    """Work that could be done now if a live worker served its queue and action."""
+    ...
+
+
+@query
+def database_version(tx: Transaction) -> str: ...
+
+
+# Filters: WHERE clauses put together from a whitelist of columns, every value a parameter -------------------
+
+FILTERS: Final = {
+    "state": "state",
+    "group": '"group"',
+    "queue": "queue",
+    "action": "action",
+    "type": "type",
+    "parent": "parent_step_id",
+    "block": "block_uuid",
+    "relatable_type": "relatable_type",
+    "relatable_id": "relatable_id",
+}
+
+
+def newest_steps(tx: Transaction, *, filters: dict[str, Any], before: int | None, limit: int) -> list[Step]:
+    """The newest steps that match, below a known id (keyset pages stay fast at any depth)."""
+
+    def placeholder(name: str) -> str:
+        return f":{name}" if tx.dialect == "sqlite" else f"%({name})s"
+
+    clauses, parameters = ["1 = 1"], dict[str, Any](limit=limit)
+    for name, value in filters.items():
+        if name == "workflow":
+            at = placeholder("workflow")
+            clauses.append(f"(uuid = {at} OR workflow_id = {at} AND workflow_id <> uuid)")
+            parameters["workflow"] = value
+            continue
+        values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
+        names = [f"{name}_{position}" for position in range(len(values))]
+        among = f"IN ({', '.join(placeholder(item) for item in names)})"
+        if name == "block":  # most are named after the only step in them, which its uuid finds
+            clauses.append(f"(uuid {among} AND block_uuid = uuid OR block_uuid {among} AND block_uuid <> uuid)")
+        else:
+            clauses.append(f"{FILTERS[name]} {among}")
+        parameters |= dict(zip(names, values, strict=True))
+    if before is not None:
+        clauses.append(f"id < {placeholder('before')}")
+        parameters["before"] = before
+    sql = f"SELECT * FROM steps WHERE {' AND '.join(clauses)} ORDER BY id DESC LIMIT {placeholder('limit')}"
+    found = tx.fetch(sql, parameters)
+    if not found:
+        return []
+    build = builder(Step, tuple(found[0]))
+    return [build(tuple(row.values())) for row in found]

@@ -1,0 +1,71 @@
+"""What the reaper looks for, and what it does about it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from stepwell.model.states import State
+from stepwell.store.changes import Change
+from stepwell.store.statement import change, query, transition
+from stepwell.store.transaction import Transaction
+
+
+class DeadLease(msgspec.Struct, frozen=True):
+    id: int
+    action: str
+    state: State
+    rescues: int
+    lease_worker: str
+    lease_token: int
+    alive_until: datetime | None  # None: the row of the worker is gone
+    heartbeat_at: datetime | None
+
+
+class Untaken(msgspec.Struct, frozen=True):
+    id: int
+    action: str
+
+
+class FirstInLine(msgspec.Struct, frozen=True):
+    group: str
+    step_id: int
+
+
+@query
+def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
+
+
+@query
+def is_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
+    """The same of one lease, asked again in the transaction that ends it."""
+    ...
+
+
+@query
+def untaken(tx: Transaction, *, now: datetime, before: datetime) -> list[Untaken]:
+    """Dispatched, and no live worker serves it; or one does and has not taken it since `before`."""
+    ...
+
+
+@transition
+def recover(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]: ...
+
+
+@query
+def is_anything_overdue(tx: Transaction, *, now: datetime, before: datetime) -> bool | None: ...
+
+
+@change
+def forget_dead_workers(tx: Transaction, *, before: datetime) -> int: ...
+
+
+@change
+def release_dead_locks(tx: Transaction, *, now: datetime) -> int: ...
+
+
+@query
+def first_in_line(tx: Transaction, *, now: datetime) -> list[FirstInLine]:
+    """For every group, the first step that a free slot could take now."""
+    ...

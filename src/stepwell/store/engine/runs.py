@@ -1,0 +1,287 @@
+"""A worker's writes about a step that it runs: each counts only under the token of its claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from stepwell.model.claimed import Claim
+from stepwell.model.states import State
+from stepwell.store.changes import Change
+from stepwell.store.engine.agenda import open_ready, waiting_behind
+from stepwell.store.engine.claims import new_batch
+from stepwell.store.statement import change, query, records, transition
+from stepwell.store.transaction import Transaction
+from stepwell.store.wake import Wake
+
+_STATES = {state.value: state for state in State}
+
+
+class Finished(msgspec.Struct, frozen=True, array_like=True):
+    """A step whose own code is done; `decides`: its end may decide something for another step."""
+
+    id: int
+    state: str
+    decides: bool | int  # SQLite has no truth values
+
+
+class Success(msgspec.Struct, frozen=True):
+    """A run that came to its end: its claim, its result as JSON (None: what is recorded stays), how long it took."""
+
+    claim: Claim
+    response: str | None
+    duration: float
+
+
+@transition
+def finish(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    response: str | None,
+    error: str | None,
+    stack: str | None,
+    duration: float,
+    actor: str,
+    now: datetime,
+) -> list[Change]:
+    """Own code done: Completed, or Running until the children are."""
+    ...
+
+
+@records
+def finish_many(
+    tx: Transaction,
+    *,
+    ids: Sequence[int],
+    tokens: Sequence[int],
+    responses: Sequence[str | None],
+    durations: Sequence[float],
+    endings: Sequence[tuple[int, int, str | None, float]],
+    actor: str,
+    now: datetime,
+    batch: int,
+) -> list[Finished]: ...
+
+
+def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: datetime) -> dict[int, State]:
+    """`finish` for many at once; gives the new states of those whose claim still held."""
+    ids = [run.claim.step_id for run in runs]
+    tokens = [run.claim.token for run in runs]
+    responses = [run.response for run in runs]
+    durations = [run.duration for run in runs]
+    finished = finish_many(
+        tx,
+        ids=ids,
+        tokens=tokens,
+        responses=responses,
+        durations=durations,
+        endings=list(zip(ids, tokens, responses, durations, strict=True)),
+        actor=actor,
+        now=now,
+        batch=new_batch(),
+    )
+    states = {each.id: _STATES[each.state] for each in finished}
+    if tx.is_followed:
+        tx.changed([
+            _completed(run.claim, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED
+        ])  # fmt: skip
+    if deciding := [each.id for each in finished if each.decides]:
+        tx.wake(Wake.DECISIONS)
+        open_behind(tx, deciding, now)
+    return states
+
+
+def _completed(claim: Claim, actor: str, now: datetime) -> Change:
+    return Change(
+        step_id=claim.step_id,
+        workflow_id=claim.step.workflow_id,
+        action=claim.step.action,
+        from_state=State.RUNNING,
+        to_state=State.COMPLETED,
+        reason=None,
+        actor=actor,
+        at=now,
+        attempt=claim.step.attempts,
+        error=None,
+    )
+
+
+def open_behind(tx: Transaction, ids: Sequence[int], now: datetime) -> int:
+    """Put steps on the agenda that waited for these alone, as the next tick would: it finds the marks all the same.
+
+    A chain need not wait for a tick after each of its steps, nor a parent's first children for one. What is opened here
+    by a look that was too old is left out by the claim, which looks again.
+    """
+    waiting = waiting_behind(tx, ids=ids)
+    return open_ready(tx, ids=waiting, now=now) if waiting else 0
+
+
+@transition
+def retry_later(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    dispatch_after: datetime | None,
+    error: str | None,
+    stack: str | None,
+    stage: str | None,
+    actor: str,
+    now: datetime,
+) -> list[Change]: ...
+
+
+@transition
+def throttle(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    dispatch_after: datetime | None,
+    stage: str | None,
+    actor: str,
+    now: datetime,
+) -> list[Change]: ...
+
+
+@transition
+def check_again(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    dispatch_after: datetime | None,
+    stage: str | None,
+    actor: str,
+    now: datetime,
+) -> list[Change]: ...
+
+
+@transition
+def not_completed(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    dispatch_after: datetime | None,
+    limit: int,
+    error: str | None,
+    stage: str | None,
+    actor: str,
+    now: datetime,
+) -> list[Change]:
+    """The run did not come to its end: back after its cooldown, at most `limit` times in a row."""
+    ...
+
+
+@transition
+def rescue(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    dispatch_after: datetime | None,
+    limit: int,
+    error: str | None,
+    actor: str,
+    now: datetime,
+) -> list[Change]:
+    """Its process died: back to Pending, at most `limit` times; then it is given up as poison."""
+    ...
+
+
+@transition
+def fail(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    reason: str | None,
+    error: str | None,
+    stack: str | None,
+    stage: str | None,
+    duration: float,
+    actor: str,
+    now: datetime,
+) -> list[Change]: ...
+
+
+@transition
+def stop(
+    tx: Transaction, *, id: int, token: int, reason: str | None, duration: float, actor: str, now: datetime
+) -> list[Change]: ...
+
+
+@transition
+def skip(
+    tx: Transaction, *, id: int, token: int, reason: str | None, duration: float, actor: str, now: datetime
+) -> list[Change]: ...
+
+
+@transition
+def hand_back(
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    dispatch_after: datetime | None,
+    error: str | None,
+    stage: str | None,
+    actor: str,
+    now: datetime,
+) -> list[Change]:
+    """Unfinished and unspent: the attempt does not count."""
+    ...
+
+
+@transition
+def release_lease(tx: Transaction, *, id: int, token: int, now: datetime) -> list[Change]:
+    """The process of a step that was cancelled, skipped or failed from outside has ended."""
+    ...
+
+
+@query
+def hold_lease(tx: Transaction, *, id: int, token: int) -> int | None:
+    """Nobody takes the lease away before this transaction ends; None if it is lost already."""
+    ...
+
+
+@query
+def holds_lease(tx: Transaction, *, id: int, token: int) -> int | None: ...
+
+
+@query
+def is_recorded(tx: Transaction, *, id: int, token: int) -> int | None:
+    """Whether the run under this token has recorded the end of its compute."""
+    ...
+
+
+@change
+def record_compute(tx: Transaction, *, id: int, token: int, stage: str, response: str, now: datetime) -> int:
+    """Compute is done and never runs again: the next attempt, should there be one, begins at `stage`."""
+    ...
+
+
+@change
+def keep_checkpoint(tx: Transaction, *, id: int, token: int, data: str) -> int: ...
+
+
+@change
+def note_progress(tx: Transaction, *, id: int, token: int, done: float, total: float | None) -> int: ...
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """A line that a run has logged."""
+
+    at: datetime
+    level: str
+    message: str
+
+
+def add_logs(tx: Transaction, claim: Claim, entries: Sequence[LogEntry]) -> None:
+    rows = [(claim.step_id, claim.step.attempts, tx.moment(entry.at), entry.level, entry.message) for entry in entries]
+    tx.insert("step_logs", ("step_id", "attempt", "at", "level", "message"), rows)

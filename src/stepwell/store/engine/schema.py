@@ -1,0 +1,41 @@
+"""The schema itself, the database's clock, notifications."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from stepwell.store.statement import change, query
+from stepwell.store.transaction import Transaction
+
+
+class AppliedMigration(msgspec.Struct, frozen=True):
+    version: int
+    checksum: str
+
+
+@query
+def applied_migrations(tx: Transaction) -> list[AppliedMigration]:
+    """In their order; version 0 stands for the triggers and views."""
+    ...
+
+
+@query
+def recorded_checksum(tx: Transaction, *, version: int) -> str | None: ...
+
+
+@change
+def record_migration(tx: Transaction, *, version: int, name: str, checksum: str) -> int: ...
+
+
+@query
+def database_time(tx: Transaction) -> datetime:
+    """The clock of the server (PostgreSQL only: SQLite's is that of this machine)."""
+    ...
+
+
+@query
+def notify(tx: Transaction, *, wake: str) -> bool:
+    """Wake everyone who listens on this schema (PostgreSQL only)."""
+    ...

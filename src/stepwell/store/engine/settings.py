@@ -1,0 +1,49 @@
+"""The circuit breaker."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from stepwell.store.statement import change, query
+from stepwell.store.transaction import Transaction
+
+
+class BreakerRow(msgspec.Struct, frozen=True):
+    value: str
+    changed_by: str | None
+    reason: str | None
+    changed_at: datetime
+
+    @property
+    def is_on(self) -> bool:
+        return self.value == "on"
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    group: str | None
+    status: str
+    steps: int
+
+
+@query
+def breaker_state(tx: Transaction) -> BreakerRow | None:
+    """A missing row counts as off."""
+    ...
+
+
+@query
+def breaker_for_dispatch(tx: Transaction) -> str | None:
+    """The same, held to the end of the transaction: whoever pauses waits until this dispatch is done."""
+    ...
+
+
+@change
+def set_breaker(tx: Transaction, *, value: str, actor: str, reason: str | None, now: datetime) -> int: ...
+
+
+@query
+def in_flight(tx: Transaction) -> list[InFlight]:
+    """What must end before a restart is safe: handed to a queue, or running its own code."""
+    ...

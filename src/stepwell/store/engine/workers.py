@@ -1,0 +1,59 @@
+"""The rows of workers, and the leases that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from stepwell.model.states import State
+from stepwell.store.statement import change, query
+from stepwell.store.transaction import Transaction
+
+
+class HeldLease(msgspec.Struct, frozen=True):
+    id: int
+    lease_token: int
+    state: State
+
+
+class LaneRow(msgspec.Struct, frozen=True):
+    queue: str
+    action: str
+
+
+@change
+def register_worker(
+    tx: Transaction, *, id: str, hostname: str, pid: int, slots: int, now: datetime, alive_until: datetime
+) -> int: ...
+
+
+def add_lanes(tx: Transaction, worker: str, lanes: Iterable[tuple[str, str, int]]) -> None:
+    """What a worker serves: queues and actions, with the place of the queue in the worker's own order."""
+    rows = [(queue, action, worker, place) for queue, action, place in lanes]
+    tx.insert("worker_lanes", ("queue", "action", "worker_id", "place"), rows)
+
+
+@query
+def leases_of_worker(tx: Transaction, *, worker: str) -> list[HeldLease]:
+    """Every lease that the worker holds, and what has become of its steps."""
+    ...
+
+
+@query
+def is_registered(tx: Transaction, *, worker: str) -> bool | None: ...
+
+
+@query
+def lanes_if_lapsed(tx: Transaction, *, worker: str, now: datetime) -> list[LaneRow]:
+    """The lanes of a worker that counts as dead."""
+    ...
+
+
+@change
+def heartbeat(tx: Transaction, *, id: str, now: datetime, alive_until: datetime) -> int: ...
+
+
+@change
+def forget_worker(tx: Transaction, *, id: str) -> int: ...

@@ -1,0 +1,194 @@
+"""The macros of the `.sql` files: what both databases say in different words, and what many statements say in the same.
+
+A macro begins with `@`. What a file says, with its macros written out, is what the database runs: nothing else changes
+the text on its way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from stepwell.model.states import TRANSITIONS, Mover
+
+SQLITE: Final = "sqlite"
+POSTGRES: Final = "postgres"
+
+# The statistics of tables that fill and empty all day are always wrong, and each statement has one good plan, whatever
+# its parameters: so the planner keeps to indexes until the end of the transaction.
+_KEEP_TO_INDEXES: Final = """, set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true)"""
+
+# Macros that take no arguments, for each database.
+_WORDS: Final[dict[str, dict[str, str]]] = {
+    # The columns of a row of the agenda; `@agenda_entry` gives the values of all but the first two.
+    "agenda": dict.fromkeys(
+        (SQLITE, POSTGRES),
+        'steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)',
+    ),
+    # What a transition returns: `store.changes.Change`.
+    "changes": dict.fromkeys(
+        (SQLITE, POSTGRES),
+        "RETURNING id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
+        "    updated_at AS at, attempts AS attempt, last_error AS error",
+    ),
+    # The run that writes is the one that holds the lease.
+    "holder": dict.fromkeys(
+        (SQLITE, POSTGRES),
+        "id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL",
+    ),
+    "release": dict.fromkeys((SQLITE, POSTGRES), "lease_worker = NULL, lease_deadline = NULL"),
+    # Completed, or Running until the children are.
+    "own_code_done": dict.fromkeys(
+        (SQLITE, POSTGRES),
+        "reason = CASE WHEN has_children THEN 'waiting_for_children' END,\n"
+        "    completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,\n"
+        "    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,\n"
+        "    lease_worker = NULL, lease_deadline = NULL",
+    ),
+    "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
+}
+
+
+def _to(state: str) -> str:
+    """A transition: whoever changes a state says who does it and when, and what the state was (see the triggers)."""
+    return f"state = {state}, actor = :actor, updated_at = :now, changed_from = state"
+
+
+def _batch_to(state: str) -> str:
+    """The same in a statement of SQLite that runs the effects itself, for all its rows together."""
+    return f"batch = :batch, state = {state}, actor = :actor, updated_at = max(updated_at, :now), changed_from = state"
+
+
+def _ready(row: str) -> str:
+    """Of `step_readiness`: nothing that other steps decide stands in the way."""
+    return f"{row}.parent_ready AND {row}.order_met AND {row}.dependencies_met AND {row}.workflow_runs"
+
+
+def _eligible(row: str) -> str:
+    return f"{_ready(row)} AND {row}.retries_left"
+
+
+def _agenda_entry(row: str) -> str:
+    return (
+        f"{row}.\"group\", {row}.queue, {row}.action, CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, "
+        f"{row}.dispatch_after, {row}.concurrency_key, {row}.concurrency_key IS NOT NULL"
+    )
+
+
+def _legal(arguments: str) -> str:
+    """Whether the table of transitions allows `origin, target, actor`."""
+    origin, target, actor = _split(arguments)
+    allowed: dict[Mover, list[str]] = {mover: [] for mover in Mover}
+    for (from_state, to_state), mover in TRANSITIONS.items():
+        allowed[mover].append(f"'{from_state} to {to_state}'")
+    pair = f"({origin}) || ' to ' || {target}"
+    return (
+        f"({pair} IN ({', '.join(allowed[Mover.ANYONE])})\n"
+        f"     OR {pair} IN ({', '.join(allowed[Mover.OPERATOR])}) AND substr(coalesce({actor}, ''), 1, 9) = 'operator:')"
+    )
+
+
+_PARAMETER: Final = re.compile(r"(:\w+) (\w+)$")
+_EACH: Final = re.compile(r"(\w+)\.(\w+) in (:\w+) (\w+)$")
+
+
+def _in_sqlite(what: str) -> str:
+    if found := _PARAMETER.match(what):
+        return f"IN (SELECT value FROM json_each({found[1]}))"
+    return f"IN ({what})"
+
+
+def _in_postgres(what: str) -> str:
+    """First the set, then its rows: left to itself, the planner may read all steps to find the few of the set."""
+    if found := _PARAMETER.match(what):
+        return f"= ANY(CAST({found[1]} AS {found[2]}[]))"
+    return f"= ANY(ARRAY({what}))"
+
+
+def _each(what: str, dialect: str) -> str:
+    found = _EACH.match(what)
+    assert found is not None, f"@each({what}): expected `row.column in :parameter type`"
+    row, column, parameter, kind = found.groups()
+    if dialect == SQLITE:
+        return f"(SELECT value AS {column} FROM json_each({parameter})) AS {row}"
+    return f"unnest(CAST({parameter} AS {kind}[])) AS {row} ({column})"
+
+
+def _parameter(what: str) -> tuple[str, str]:
+    found = _PARAMETER.match(what)
+    assert found is not None, f"expected `:parameter type`, not {what!r}"
+    return found[1], found[2]
+
+
+_SHARED: Final[dict[str, Callable[[str], str]]] = {
+    "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry,
+}  # fmt: skip
+_OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
+    "sqlite": lambda what: what,
+    "postgres": lambda what: "",
+    "in": _in_sqlite,
+    "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
+    "array": lambda what: _parameter(what)[0],
+    "each": lambda what: _each(what, SQLITE),
+    "batch_to": _batch_to,
+}
+_OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
+    "sqlite": lambda what: "",
+    "postgres": lambda what: what,
+    "in": _in_postgres,
+    "not_in": lambda what: "<> ALL(CAST({} AS {}[]))".format(*_parameter(what)),
+    "array": lambda what: "CAST({} AS {}[])".format(*_parameter(what)),
+    "each": lambda what: _each(what, POSTGRES),
+}
+
+_MACRO: Final = re.compile(r"@(\w+)(\()?")
+
+
+def expand(text: str, dialect: str, more: Mapping[str, Callable[[str], str]] | None = None) -> str:
+    """The text with its macros written out for one database; `more` are macros of the caller.
+
+    >>> expand("DELETE FROM steps_marks WHERE id @in(:ids bigint)", "postgres")
+    'DELETE FROM steps_marks WHERE id = ANY(CAST(:ids AS bigint[]))'
+    >>> expand("DELETE FROM steps_marks WHERE id @in(SELECT 1) @postgres(FOR UPDATE)", "sqlite")
+    'DELETE FROM steps_marks WHERE id IN (SELECT 1) '
+    """
+    calls = {**_SHARED, **(_OF_SQLITE if dialect == SQLITE else _OF_POSTGRES), **(more or {})}
+    done, rest = "", text
+    while found := _MACRO.search(rest):
+        done += rest[: found.start()]
+        if found[2] is None:
+            if found[1] not in _WORDS:
+                raise ValueError(f"unknown macro @{found[1]}")
+            rest = _WORDS[found[1]][dialect] + rest[found.end() :]
+            continue
+        if found[1] not in calls:
+            raise ValueError(f"unknown macro @{found[1]}(…)")
+        end = _closing(rest, found.end())
+        rest = calls[found[1]](rest[found.end() : end]) + rest[end + 1 :]
+    return done + rest
+
+
+def _closing(text: str, start: int) -> int:
+    """The position of the bracket that closes the one before `start`."""
+    depth = 1
+    for position in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[position], 0)
+        if depth == 0:
+            return position
+    raise ValueError(f"a macro is not closed: {text[start - 20 : start + 40]!r}")
+
+
+def _split(arguments: str) -> list[str]:
+    """The arguments of a macro, at the commas that no bracket or quote encloses."""
+    parts, depth, quoted = [""], 0, False
+    for character in arguments:
+        quoted ^= character == "'"
+        depth += 0 if quoted else {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and not depth and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]

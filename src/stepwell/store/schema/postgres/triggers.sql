@@ -1,0 +1,118 @@
+-- Everything that goes with a change of a step, created anew by every migration.
+
+CREATE OR REPLACE FUNCTION steps_mark_key() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO steps_key_marks (concurrency_key) VALUES (coalesce(NEW.concurrency_key, OLD.concurrency_key));
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS steps_key_came ON steps_agenda;
+CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda FOR EACH ROW
+    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.status = 'open') EXECUTE FUNCTION steps_mark_key();
+DROP TRIGGER IF EXISTS steps_key_changed ON steps_agenda;
+CREATE TRIGGER steps_key_changed AFTER UPDATE OF status ON steps_agenda FOR EACH ROW
+    WHEN (NEW.concurrency_key IS NOT NULL AND NEW.status <> OLD.status AND NEW.status NOT IN ('dispatched', 'running'))
+    EXECUTE FUNCTION steps_mark_key();
+DROP TRIGGER IF EXISTS steps_key_left ON steps_agenda;
+CREATE TRIGGER steps_key_left AFTER DELETE ON steps_agenda FOR EACH ROW
+    WHEN (OLD.concurrency_key IS NOT NULL) EXECUTE FUNCTION steps_mark_key();
+
+CREATE OR REPLACE FUNCTION steps_refuse_transition(origin text, target text, actor text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'illegal transition: % to % by %', origin, target, coalesce(actor, 'nobody')
+        USING ERRCODE = 'ZS001';
+END $$;
+
+CREATE OR REPLACE FUNCTION steps_created() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
+    SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
+    INSERT INTO steps_agenda (step_id, status, queue, action, rank)
+    SELECT id, 'new', queue, action, 1 FROM new_rows WHERE NOT placed;
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS steps_created ON steps;
+CREATE TRIGGER steps_created AFTER INSERT ON steps
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION steps_created();
+
+-- Only for statements that did not say what they changed: plain SQL.
+CREATE OR REPLACE FUNCTION steps_note_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.changed_from := CASE WHEN OLD.state <> NEW.state THEN OLD.state END;
+    RETURN NEW;
+END $$;
+DROP TRIGGER IF EXISTS steps_note_change ON steps;
+CREATE TRIGGER steps_note_change BEFORE UPDATE ON steps FOR EACH ROW
+    WHEN (NEW.changed_from IS DISTINCT FROM OLD.state
+          AND (OLD.state <> NEW.state OR NEW.changed_from IS NOT NULL))
+    EXECUTE FUNCTION steps_note_change();
+
+-- Two machines never agree to the microsecond; a step's own history still does not go back in time.
+CREATE OR REPLACE FUNCTION steps_keep_time() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.updated_at := OLD.updated_at;
+    RETURN NEW;
+END $$;
+DROP TRIGGER IF EXISTS steps_keep_time ON steps;
+CREATE TRIGGER steps_keep_time BEFORE UPDATE ON steps FOR EACH ROW
+    WHEN (NEW.updated_at < OLD.updated_at) EXECUTE FUNCTION steps_keep_time();
+
+CREATE OR REPLACE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    WITH changed AS MATERIALIZED (
+        SELECT n.id, n."group", n.queue, n.action, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
+               n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.has_dependents, n.has_children,
+               n.parent_step_id, n.placed, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
+               n.own_code_done_at, t.twice,
+               @legal(CASE WHEN t.twice THEN 'Dispatched' ELSE n.changed_from END, n.state, n.actor) AS legal
+        FROM new_rows n
+        -- A claim may make two transitions at once, Pending to Dispatched to Running: `claim_token` tells it.
+        CROSS JOIN LATERAL (SELECT n.changed_from = 'Pending' AND n.state = 'Running'
+                                   AND n.lease_worker IS NOT NULL AND n.claim_token = n.lease_token AS twice) AS t
+        WHERE n.changed_from IS NOT NULL
+    ), left_agenda AS (
+        DELETE FROM steps_agenda a USING changed c
+        WHERE a.step_id = c.id AND c.state NOT IN ('Pending', 'Dispatched') AND c.lease_worker IS NULL
+    ), moved_on_agenda AS (
+        UPDATE steps_agenda a SET status = CASE c.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
+        FROM changed c
+        WHERE a.step_id = c.id
+          AND (c.state = 'Dispatched'
+               OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
+    ), joined_agenda AS (
+        INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
+        SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", queue, action,
+               CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
+        FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
+        ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, key_blocked = excluded.key_blocked
+    ), concluded AS (
+        DELETE FROM steps_unconcluded u USING changed c
+        WHERE u.step_id = c.id AND c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
+          AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
+    ), ended AS (
+        UPDATE steps_unconcluded u SET ended = c.is_terminal AND c.lease_worker IS NULL FROM changed c
+        WHERE u.step_id = c.id AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
+          AND NOT (c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL)
+          AND u.ended <> (c.is_terminal AND c.lease_worker IS NULL)
+    ), marked AS (
+        INSERT INTO steps_marks ("group", step_id)
+        SELECT "group", id FROM changed
+        WHERE "group" IS NOT NULL
+          -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
+          AND (has_dependents OR has_children OR parent_step_id IS NOT NULL
+               AND coalesce(reason, '') NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
+          AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL)
+    )
+    INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
+    SELECT id, 'Pending', 'Dispatched', NULL, actor, updated_at, attempts - 1, NULL FROM changed WHERE twice
+    UNION ALL
+    SELECT id, CASE WHEN twice THEN 'Dispatched' ELSE changed_from END,
+           CASE WHEN legal THEN state ELSE steps_refuse_transition(changed_from, state, actor) END,
+           reason, actor, updated_at, attempts,
+           CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
+                THEN last_error END
+    FROM changed WHERE changed_from <> state;
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS steps_changed ON steps;
+CREATE TRIGGER steps_changed AFTER UPDATE ON steps
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION steps_changed();

@@ -1,0 +1,257 @@
+-- The engine's first schema. `steps` is what people read; the `steps_*` tables beside it are how work is
+-- found without reading `steps`: see docs/decisions/0001-how-work-is-found.md.
+
+CREATE TABLE steps_migrations (
+    version  integer PRIMARY KEY,
+    name     text NOT NULL,
+    checksum text NOT NULL
+);
+
+CREATE TABLE steps (
+    id                integer PRIMARY KEY AUTOINCREMENT,
+    uuid              text NOT NULL UNIQUE DEFAULT (
+                          lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-'
+                                || substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))),
+    workflow_id       text,
+    parent_step_id    integer REFERENCES steps (id),
+    block_uuid        text,
+    child_block_uuid  text,
+    "index"           integer CHECK ("index" >= 0 AND typeof("index") IN ('integer', 'null')),
+    type              text NOT NULL DEFAULT 'default' CHECK (type IN ('default', 'resolve-exception')),
+    label             text,
+    action            text NOT NULL CHECK (action <> ''),
+    arguments         text NOT NULL DEFAULT '{}' CHECK (json_valid(arguments)),
+    relatable_type    text,
+    relatable_id      text,
+    queue             text NOT NULL DEFAULT 'default',
+    "group"           text,
+    priority          text NOT NULL DEFAULT 'default' CHECK (priority IN ('default', 'high')),
+    state             text NOT NULL DEFAULT 'Pending' CHECK (state IN ('Pending', 'Dispatched', 'Running',
+                          'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
+    reason            text,
+    actor             text,
+    -- Set by each statement that changes a state to the state that it changes; NULL when the statement decides nothing.
+    changed_from      text,
+    -- A new number for each statement that changes many steps and runs the effects itself.
+    batch             integer,
+    trigger_rule      text NOT NULL DEFAULT 'all_concluded'
+                          CHECK (trigger_rule IN ('all_concluded', 'all_ended', 'any_concluded')),
+    -- Facts about the neighbourhood, kept on the row so that its own lock guards them.
+    placed            integer NOT NULL DEFAULT 0, -- false: plain SQL wrote it, the next tick gives it its place
+    dependencies      integer NOT NULL DEFAULT 0,
+    has_dependents    integer NOT NULL DEFAULT 0,
+    has_children      integer NOT NULL DEFAULT 0,
+    attempts          integer NOT NULL DEFAULT 0,
+    retries           integer NOT NULL DEFAULT 0,
+    max_retries       integer NOT NULL DEFAULT 3 CHECK (typeof(max_retries) = 'integer'),
+    not_completed     integer NOT NULL DEFAULT 0,
+    rescues           integer NOT NULL DEFAULT 0,
+    -- A moment that there is (a modifier makes SQLite reckon: 02-31 would be 03-03), and what Python can hold, in any zone.
+    dispatch_after    text CHECK (dispatch_after IS NULL OR datetime(dispatch_after) IS NOT NULL
+                          AND datetime(substr(dispatch_after, 1, 19), '+0 days') IS substr(dispatch_after, 1, 19)
+                          AND substr(dispatch_after, 20) NOT GLOB '*[^0-9.]*'
+                          AND dispatch_after >= '0001-01-02' AND dispatch_after < '9999-12-31'),
+    is_throttled      integer NOT NULL DEFAULT 0,
+    was_throttled     integer NOT NULL DEFAULT 0,
+    timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0 AND timeout < 9e999 AND typeof(timeout) = 'real'),
+    cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 9e999 AND typeof(cooldown) = 'real'),
+    lease_worker      text,
+    lease_token       integer NOT NULL DEFAULT 0,
+    claim_token       integer NOT NULL DEFAULT 0, -- set with the lease by a claim that did not wait for a tick
+    lease_deadline    text,
+    compute_done_at   text,
+    stage             text, -- where the next attempt begins, once compute is done
+    double_checks     integer NOT NULL DEFAULT 0,
+    checkpoint        text, -- what a run left for the next attempt
+    progress_done     real,
+    progress_total    real,
+    own_code_done_at  text,
+    hostname          text,
+    tick_id           integer,
+    started_at        text,
+    completed_at      text,
+    duration          real,
+    error_message     text, -- the first; each attempt's is in the history
+    last_error        text,
+    error_stack_trace text,
+    response          text,
+    idempotency_key   text,
+    concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
+    concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
+    created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
+    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
+    CHECK ("group" IS NOT NULL OR NOT placed),
+    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out whom a block is named after
+);
+
+CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
+CREATE INDEX steps_parents_by_block ON steps (block_uuid) WHERE has_children;
+CREATE UNIQUE INDEX steps_by_child_block ON steps (child_block_uuid) WHERE child_block_uuid IS NOT NULL;
+CREATE INDEX steps_by_workflow ON steps (workflow_id) WHERE workflow_id <> uuid;
+CREATE INDEX steps_by_relatable ON steps (relatable_type, relatable_id) WHERE relatable_type IS NOT NULL;
+CREATE UNIQUE INDEX steps_by_key ON steps (idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+CREATE TABLE step_dependencies (
+    step_id       integer NOT NULL REFERENCES steps (id),
+    depends_on_id integer NOT NULL REFERENCES steps (id),
+    PRIMARY KEY (step_id, depends_on_id),
+    CHECK (step_id <> depends_on_id)
+);
+CREATE INDEX step_dependencies_by_predecessor ON step_dependencies (depends_on_id);
+
+CREATE TABLE step_transitions (
+    id         integer PRIMARY KEY,
+    step_id    integer NOT NULL,
+    from_state text,
+    to_state   text NOT NULL,
+    reason     text,
+    actor      text,
+    at         text NOT NULL,
+    attempt    integer NOT NULL,
+    error      text
+);
+CREATE INDEX step_transitions_by_step ON step_transitions (step_id, id);
+
+-- What running code had to say (`step.log`).
+CREATE TABLE step_logs (
+    id      integer PRIMARY KEY AUTOINCREMENT,
+    step_id integer NOT NULL,
+    attempt integer NOT NULL,
+    at      text NOT NULL,
+    level   text NOT NULL,
+    message text NOT NULL
+);
+CREATE INDEX step_logs_by_step ON step_logs (step_id, id);
+
+CREATE TABLE workflows (
+    id            text PRIMARY KEY,
+    paused_at     text,
+    paused_by     text,
+    paused_reason text
+);
+
+CREATE TABLE steps_dispatcher (
+    "group"             text PRIMARY KEY,
+    rotation            integer UNIQUE,
+    lock_owner          text,
+    lock_token          integer NOT NULL DEFAULT 0,
+    lock_deadline       text,
+    current_tick_id     integer,
+    ended_early         integer NOT NULL DEFAULT 0,
+    last_tick_completed text,
+    last_selected_at    text
+);
+
+CREATE TABLE steps_dispatcher_ticks (
+    id               integer PRIMARY KEY AUTOINCREMENT,
+    "group"          text NOT NULL,
+    owner            text NOT NULL,
+    started_at       text NOT NULL,
+    ended_at         text,
+    progress         text NOT NULL DEFAULT '[]',
+    steps_dispatched integer NOT NULL DEFAULT 0,
+    duration_ms      real,
+    error            text
+);
+CREATE INDEX steps_dispatcher_ticks_by_group ON steps_dispatcher_ticks ("group", id);
+
+CREATE TABLE settings (
+    name       text PRIMARY KEY,
+    value      text NOT NULL,
+    changed_by text,
+    reason     text,
+    changed_at text NOT NULL
+);
+
+CREATE TABLE steps_queues (
+    name text PRIMARY KEY
+);
+
+CREATE TABLE workers (
+    id           text PRIMARY KEY,
+    hostname     text NOT NULL,
+    pid          integer NOT NULL,
+    slots        integer NOT NULL CHECK (slots > 0),
+    started_at   text NOT NULL,
+    heartbeat_at text NOT NULL,
+    alive_until  text NOT NULL
+);
+
+CREATE TABLE worker_lanes (
+    queue     text NOT NULL,
+    action    text NOT NULL,
+    worker_id text NOT NULL REFERENCES workers (id) ON DELETE CASCADE,
+    place     integer NOT NULL DEFAULT 0, -- the worker's queues in its own order; 0: it has none
+    PRIMARY KEY (queue, action, worker_id)
+);
+CREATE INDEX worker_lanes_by_worker ON worker_lanes (worker_id);
+
+CREATE TABLE steps_round_robin (next integer NOT NULL);
+INSERT INTO steps_round_robin VALUES (0);
+
+-- How work is found ------------------------------------------------------------------------------------
+
+-- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is key_blocked ('running').
+-- A step that waits behind others has no row here, so it costs nothing.
+CREATE TABLE steps_agenda (
+    step_id  integer PRIMARY KEY,
+    status   text NOT NULL CHECK (status IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
+                                              'running')),
+    "group"  text,
+    queue    text NOT NULL,
+    action   text NOT NULL,
+    rank     integer NOT NULL, -- 0: high priority, 1: the rest
+    due_at   text,
+    concurrency_key text,
+    key_blocked     integer NOT NULL DEFAULT 0 -- its key is taken: not to be picked before a tick has let it pass
+);
+CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
+CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
+CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE status = 'delayed';
+CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, status, key_blocked, rank, step_id) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE status = 'unchecked';
+CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE status = 'exhausted';
+CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE status = 'new';
+CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE status = 'dispatched';
+CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status = 'running';
+
+-- Keys for which a place may have become free, or for which a step has begun to wait: read by the next tick.
+CREATE TABLE steps_key_marks (
+    id              integer PRIMARY KEY,
+    concurrency_key text NOT NULL
+);
+
+-- How many steps may run at once: of a queue, of an action, or ('total', '') in all.
+CREATE TABLE steps_limits (
+    kind    text NOT NULL CHECK (kind IN ('total', 'queue', 'action')),
+    name    text NOT NULL,
+    maximum integer NOT NULL CHECK (maximum >= 0),
+    PRIMARY KEY (kind, name)
+);
+
+-- The members of shared blocks that have not concluded, or whose lease still stands.
+CREATE TABLE steps_unconcluded (
+    step_id    integer PRIMARY KEY,
+    block_uuid text NOT NULL,
+    type       text NOT NULL,
+    "index"    integer NOT NULL,
+    ended      integer NOT NULL -- terminal, and nobody holds its lease
+);
+CREATE INDEX steps_unconcluded_in_order ON steps_unconcluded (block_uuid, type, "index");
+CREATE INDEX steps_unconcluded_unfinished ON steps_unconcluded (block_uuid) WHERE NOT ended;
+CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "index") WHERE ended;
+
+-- Steps whose change may decide something for others: written with the change, read by the next tick.
+CREATE TABLE steps_marks (
+    id      integer PRIMARY KEY,
+    "group" text NOT NULL,
+    step_id integer NOT NULL
+);
+CREATE INDEX steps_marks_by_group ON steps_marks ("group", id);
+
+INSERT INTO steps_dispatcher ("group", rotation) VALUES
+    ('alpha', 0), ('beta', 1), ('gamma', 2), ('delta', 3), ('epsilon', 4),
+    ('zeta', 5), ('eta', 6), ('theta', 7), ('iota', 8), ('kappa', 9);
+INSERT INTO steps_queues (name) VALUES ('default'), ('priority'), ('candles'), ('indicators');
+INSERT INTO settings (name, value, changed_by, reason, changed_at)
+    VALUES ('can_dispatch_steps', 'on', 'migration', NULL, (strftime('%Y-%m-%d %H:%M:%f000', 'now')));

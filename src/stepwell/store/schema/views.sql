@@ -1,0 +1,54 @@
+-- The views: one definition for both databases, created anew by every migration.
+
+-- Which lanes are served, by whom, and until when that worker counts as alive; `closed` by a limit of 0.
+DROP VIEW IF EXISTS lanes_served;
+CREATE VIEW lanes_served AS
+SELECT l.queue, l.action, l.worker_id, w.alive_until,
+       EXISTS (SELECT 1 FROM steps_limits m
+               WHERE m.maximum = 0
+                 AND (m.kind = 'queue' AND m.name = l.queue OR m.kind = 'action' AND m.name = l.action)) AS closed
+FROM worker_lanes l JOIN workers w ON w.id = l.worker_id;
+
+-- Readiness: the facts of the row, one definition for the dispatcher and for `explain`.
+DROP VIEW IF EXISTS step_readiness;
+CREATE VIEW step_readiness AS
+SELECT s.id AS step_id,
+       s.parent_step_id IS NULL OR EXISTS (
+           SELECT 1 FROM steps p
+           WHERE p.id = s.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+       ) AS parent_ready,
+       NOT EXISTS (
+           SELECT 1 FROM steps_unconcluded u
+           WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index"
+       ) AS order_met,
+       CASE
+           WHEN s.dependencies = 0 THEN true
+           WHEN s.trigger_rule = 'all_concluded' THEN NOT EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND (d.state NOT IN ('Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
+           WHEN s.trigger_rule = 'all_ended' THEN NOT EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND (d.state IN ('Pending', 'Dispatched', 'Running') OR d.lease_worker IS NOT NULL))
+           ELSE EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND d.state IN ('Completed', 'Skipped') AND d.lease_worker IS NULL)
+       END AS dependencies_met,
+       s.retries <= s.max_retries AS retries_left,
+       NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = s.workflow_id AND w.paused_at IS NOT NULL) AS workflow_runs,
+       -- Behind something that ended badly: it cannot become ready unless an operator steps in.
+       EXISTS (
+           SELECT 1 FROM steps_unconcluded u JOIN steps b ON b.id = u.step_id
+           WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended
+             AND b.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+       ) OR s.dependencies > 0 AND CASE s.trigger_rule
+           WHEN 'all_concluded' THEN EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND d.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                 AND d.lease_worker IS NULL)
+           WHEN 'any_concluded' THEN NOT EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id
+                 AND (d.state IN ('Pending', 'Dispatched', 'Running', 'Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
+           ELSE false
+       END AS unsatisfiable
+FROM steps s;

@@ -1,0 +1,37 @@
+-- Rows that plain SQL wrote, and how they get their place.
+
+-- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, shares_block)!
+UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
+    "index" = :index, "group" = :group, queue = :queue, priority = :priority,
+    has_dependents = (has_dependents OR :shares_block), changed_from = NULL
+WHERE id = :id AND NOT placed;
+
+-- name: new_parent(parent, block, uuid)
+-- The parent that a row names, if it is new itself, or the new step that its block is named after.
+SELECT id, state FROM steps WHERE id = :parent AND NOT placed
+UNION ALL
+SELECT id, state FROM steps WHERE child_block_uuid = :block AND NOT placed
+UNION ALL
+SELECT id, state FROM steps WHERE uuid = :block AND uuid <> :uuid AND NOT placed;
+
+-- name: leave_new(id)!
+DELETE FROM steps_agenda WHERE step_id = :id AND status = 'new';
+
+-- name: send_to_sleep(id, actor, now)
+-- An exception handler that plain SQL wrote as Pending.
+UPDATE steps SET @to('NotRunnable'), reason = 'dormant'
+WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
+@changes;
+
+-- name: refuse_step(id, actor, message, now)
+UPDATE steps SET @to('Failed'), reason = 'refused', error_message = :message, completed_at = :now
+WHERE id = :id AND state = 'Pending'
+@changes;
+
+-- name: new_steps(limit)
+SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.status = 'new' ORDER BY a.step_id LIMIT :limit
+@postgres(FOR UPDATE OF a SKIP LOCKED);
+
+-- name: new_step(id)
+SELECT s.* FROM steps_agenda a JOIN steps s ON s.id = a.step_id WHERE a.status = 'new' AND a.step_id = :id
+@postgres(FOR UPDATE OF a SKIP LOCKED);

@@ -1,0 +1,64 @@
+-- Steps enter and leave the agenda: what marks, delays and returns to Pending mean for steps that wait.
+
+-- name: steps_to_check(group)
+-- Steps whose last condition may just have been met: the marked ones, the children of a parent whose own code is
+-- done, the next level of a block whose level is empty, the dependents.
+SELECT m.step_id AS id FROM steps_marks m WHERE m."group" = :group
+UNION
+SELECT u.step_id
+FROM steps_marks m
+JOIN steps p ON p.id = m.step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND NOT u.ended
+WHERE m."group" = :group
+UNION
+SELECT u.step_id
+FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
+             (SELECT min(x."index") FROM steps_unconcluded x
+              WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
+      FROM steps_marks m JOIN steps d ON d.id = m.step_id AND d.state IN ('Completed', 'Skipped')
+      WHERE m."group" = :group
+      GROUP BY d.block_uuid, d.type) AS front
+JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
+WHERE front.level > front.done
+UNION
+SELECT e.step_id FROM steps_marks m JOIN step_dependencies e ON e.depends_on_id = m.step_id
+WHERE m."group" = :group;
+
+-- name: open_unchecked(group, now)!
+UPDATE steps_agenda SET status = (
+    SELECT CASE WHEN NOT r.retries_left THEN 'exhausted'
+                WHEN steps_agenda.due_at > :now THEN 'delayed' ELSE 'open' END
+    FROM step_readiness r WHERE r.step_id = steps_agenda.step_id)
+WHERE status = 'unchecked' AND "group" = :group
+  AND (SELECT @ready(r)
+       FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
+
+-- name: close_unchecked(group)!
+-- It waits behind others: their end will bring it back. What waits in vain stays for phase 6 of the next tick.
+DELETE FROM steps_agenda
+WHERE status = 'unchecked' AND "group" = :group
+  AND NOT (SELECT r.unsatisfiable OR @ready(r)
+           FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
+
+-- name: open_due(group, now)!
+UPDATE steps_agenda SET status = 'open' WHERE status = 'delayed' AND "group" = :group AND due_at <= :now;
+
+-- name: waiting_behind(ids)
+-- Steps whose last condition may have been the end of these (or of their own code): the next level of their blocks,
+-- their dependents, their first children.
+SELECT u.step_id AS id
+FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
+             (SELECT min(x."index") FROM steps_unconcluded x
+              WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
+      FROM steps d WHERE d.id @in(:ids bigint) AND d.state IN ('Completed', 'Skipped')
+      GROUP BY d.block_uuid, d.type) AS front
+JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
+WHERE front.level > front.done
+UNION
+SELECT e.step_id FROM step_dependencies e WHERE e.depends_on_id @in(:ids bigint)
+UNION
+SELECT c.step_id
+FROM steps p JOIN steps_unconcluded c ON c.block_uuid = p.child_block_uuid AND c.type = 'default'
+     AND c."index" = (SELECT min(x."index") FROM steps_unconcluded x
+                      WHERE x.block_uuid = p.child_block_uuid AND x.type = 'default')
+WHERE p.id @in(:ids bigint) AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL;

@@ -1,0 +1,18 @@
+-- A worker takes steps.
+
+-- name: is_there_work(worker)
+-- Read before a claim is tried for no better reason than that time has passed.
+SELECT 1 AS yes
+FROM worker_lanes l
+WHERE l.worker_id = :worker
+  AND ((SELECT a.step_id FROM steps_agenda a
+        WHERE a.status = 'dispatched' AND a.queue = l.queue AND a.action = l.action
+        ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL
+       OR (SELECT a.step_id FROM steps_agenda a
+           WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = l.queue AND a.action = l.action
+           ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL)
+LIMIT 1;
+
+-- name: begin_claim()
+-- Whether there are limits to obey.
+SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited @keep_to_indexes;

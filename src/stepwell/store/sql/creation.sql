@@ -1,0 +1,79 @@
+-- Creating steps: their rows, and what they mean for the steps that are already there.
+
+-- name: rotation()
+SELECT "group" FROM steps_dispatcher WHERE rotation IS NOT NULL ORDER BY rotation;
+
+-- name: ensure_group(group)!
+INSERT INTO steps_dispatcher ("group") VALUES (:group) ON CONFLICT DO NOTHING;
+
+-- name: queue_names()
+SELECT name FROM steps_queues UNION SELECT lower(hostname) FROM workers;
+
+-- name: add_queue(name)!
+INSERT INTO steps_queues (name) VALUES (:name) ON CONFLICT DO NOTHING;
+
+-- name: take_children(id, child_block)!
+UPDATE steps SET child_block_uuid = :child_block, has_children = true, changed_from = NULL WHERE id = :id;
+
+-- name: note_block_dependents(block)!
+-- A root block that others now share.
+UPDATE steps SET has_dependents = true, changed_from = NULL
+WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
+  AND placed AND parent_step_id IS NULL AND NOT has_dependents;
+
+-- name: enrol_block(block)!
+INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
+SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
+FROM steps
+WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
+  AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
+ON CONFLICT DO NOTHING;
+
+-- name: withdraw_successors(block, type, index)!
+-- A step was put in front of others of its block: those that have not been dispatched wait for it.
+DELETE FROM steps_agenda
+WHERE status IN ('open', 'delayed', 'unchecked')
+  AND step_id @in(SELECT step_id FROM steps_unconcluded
+                  WHERE block_uuid = :block AND type = :type AND "index" > :index);
+
+-- name: note_dependents(ids)!
+UPDATE steps SET has_dependents = true, changed_from = NULL WHERE id @in(:ids bigint) AND NOT has_dependents;
+
+-- name: enrol_in_blocks(first, last, ids)!
+-- `ids` is NULL when the range holds no one else's: measured, it is read in half the time of an array.
+INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
+SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
+FROM steps
+WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR id @in(:ids bigint))
+  AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
+  AND state NOT IN ('Completed', 'Skipped')
+ON CONFLICT DO NOTHING;
+
+-- name: enrol_on_agenda(first, last, ids, now)!
+-- Steps that wait for nobody go straight on the agenda.
+INSERT INTO @agenda
+SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
+                WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
+       @agenda_entry(steps)
+FROM steps
+WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR id @in(:ids bigint))
+  AND state = 'Pending' AND placed
+  AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
+  AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
+
+-- name: enrol_on_marks(first, last, ids)!
+-- The others are looked at by the next tick, unless they were let in by now, or their parent's own code has yet to be done:
+-- its end will see to them. (Not to those that stand behind something that ended badly before: nothing announces that again.)
+INSERT INTO steps_marks ("group", step_id)
+SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
+WHERE s.id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR s.id @in(:ids bigint))
+  AND s.placed AND s.state IN ('Pending', 'NotRunnable')
+  AND CASE WHEN p.id IS NULL THEN s.block_uuid <> s.uuid OR s.dependencies > 0
+           ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' OR s.dependencies > 0
+                OR EXISTS (SELECT 1 FROM steps_unconcluded u
+                           WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended)
+      END
+  AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
+
+-- name: steps_with_keys(keys)
+SELECT id, uuid, action, arguments, idempotency_key FROM steps WHERE idempotency_key @in(:keys text);

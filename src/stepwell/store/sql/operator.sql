@@ -1,0 +1,108 @@
+-- What people do to steps and workflows, each with who and why.
+
+-- name: cancel_by_hand(id, actor, reason, now)
+UPDATE steps SET @to('Cancelled'), reason = :reason, completed_at = :now
+WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
+@changes;
+
+-- name: fail_by_hand(id, actor, reason, now)
+UPDATE steps SET @to('Failed'), reason = :reason, last_error = NULL, completed_at = :now
+WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running')
+@changes;
+
+-- name: stop_by_hand(id, actor, reason, now)
+UPDATE steps SET @to('Stopped'), reason = :reason, last_error = NULL, completed_at = :now
+WHERE id = :id AND state = 'Running'
+@changes;
+
+-- name: skip_by_hand(id, actor, reason, now)
+UPDATE steps SET @to('Skipped'), reason = :reason, completed_at = :now
+WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable', 'Failed', 'Stopped', 'Cancelled')
+@changes;
+
+-- name: complete_by_hand(id, actor, reason, response, now)
+UPDATE steps SET @to('Completed'), reason = :reason, response = :response,
+    own_code_done_at = coalesce(own_code_done_at, :now), completed_at = :now
+WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Cancelled')
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+@changes;
+
+-- name: put_to_sleep_again(id, actor, now)
+-- A handler that came back with its parent waits for a failure, as it did before.
+UPDATE steps SET @to('NotRunnable'), reason = 'dormant'
+WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
+@changes;
+
+-- name: pause_workflow(workflow, actor, reason, now)!
+INSERT INTO workflows (id, paused_at, paused_by, paused_reason) VALUES (:workflow, :now, :actor, :reason)
+ON CONFLICT (id) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
+    paused_reason = excluded.paused_reason;
+
+-- name: resume_workflow(workflow)!
+UPDATE workflows SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
+WHERE id = :workflow AND paused_at IS NOT NULL;
+
+-- name: withdraw_workflow(workflow)!
+-- Paused: what may run leaves the agenda, at the same moment.
+DELETE FROM steps_agenda
+WHERE status IN ('open', 'delayed', 'unchecked')
+  AND step_id @in(SELECT id FROM steps
+                  WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid);
+
+-- name: mark_workflow(workflow)!
+-- Resumed: the next tick looks at every Pending step of it.
+INSERT INTO steps_marks ("group", step_id)
+SELECT "group", id FROM steps
+WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state = 'Pending' AND placed;
+
+-- name: revivable_below(ids)
+-- Children that come back with these steps: ended by a cascade, or failed under a parent whose own code was done.
+SELECT c.id
+FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps c ON c.id = u.step_id
+WHERE p.id @in(:ids bigint)
+  AND (c.state IN ('Failed', 'Cancelled', 'NotRunnable')
+       AND c.reason IN ('parent_failed', 'parent_cancelled', 'parent_not_runnable')
+       OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped'));
+
+-- name: revivable_behind(ids)
+SELECT s.id, s.parent_step_id
+FROM steps p
+JOIN steps_unconcluded u ON u.block_uuid = p.block_uuid AND u.type = p.type AND u."index" > p."index"
+JOIN steps s ON s.id = u.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
+WHERE p.id @in(:ids bigint)
+UNION
+SELECT s.id, s.parent_step_id
+FROM step_dependencies e JOIN steps s ON s.id = e.step_id AND s.state = 'NotRunnable' AND s.reason = 'predecessor_failed'
+WHERE e.depends_on_id @in(:ids bigint);
+
+-- name: lock_for_revival(ids)
+SELECT id, label, action, state, reason, type, attempts, lease_worker, parent_step_id, own_code_done_at, has_children,
+       child_block_uuid
+FROM steps WHERE id @in(:ids bigint) ORDER BY id @postgres(FOR NO KEY UPDATE);
+
+-- name: revive(ids, actor, reason, now)
+UPDATE steps SET
+    @to(CASE WHEN own_code_done_at IS NOT NULL AND state <> 'NotRunnable' THEN 'Running' ELSE 'Pending' END),
+    reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0, dispatch_after = NULL,
+    is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
+    last_error = NULL, error_stack_trace = NULL
+WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+@changes;
+
+-- name: recheck_dependents(ids)!
+-- They waited for an end and had it. The next tick looks whether they wait again: their trigger rule may be met still.
+UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL
+WHERE status IN ('open', 'delayed')
+  AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
+
+-- name: hold_group_of(id)
+-- Keeps the ticks of the step's group out to the end of this transaction: theirs begin at the same row (`fence`).
+-- So no phase decides on what was before an operator's action and writes after it.
+SELECT d."group" FROM steps s JOIN steps_dispatcher d ON d."group" = s."group" WHERE s.id = :id @postgres(FOR UPDATE OF d);
+
+-- name: hold_group_of_workflow(workflow)
+SELECT d."group" FROM steps_dispatcher d
+WHERE d."group" @in(SELECT "group" FROM steps WHERE uuid = :workflow
+                    UNION ALL
+                    SELECT "group" FROM steps WHERE workflow_id = :workflow AND workflow_id <> uuid)
+ORDER BY d."group" @postgres(FOR UPDATE);

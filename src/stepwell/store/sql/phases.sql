@@ -1,0 +1,196 @@
+-- The state phases of a tick (SPEC 3): one guarded, set-based statement each. They look only at the neighbours of
+-- marked steps; whatever they change leaves marks of its own, so nothing is decided on stale facts.
+-- Readiness is asked for one step at a time, in a sub-select: joined, PostgreSQL has been seen to work it out for all steps.
+-- (CROSS JOIN, where it stands, keeps SQLite to that order: with statistics it would begin with the largest table.)
+--
+-- The recursive parts look at `steps` from inside a sub-select, or by a LEFT JOIN: once somebody has run ANALYZE, SQLite
+-- would read all of an inner joined table to filter it beforehand (a Bloom filter). What does not qualify is NULL there
+-- and leads nowhere, and the UPDATE takes only rows in the right state.
+
+-- name: skip_children(group, actor, now)
+-- The walk goes through every parent below, concluded or not; what it changes are the members of their blocks.
+WITH RECURSIVE blocks (child_block_uuid) AS (
+    SELECT p.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state = 'Skipped' AND p.has_children
+    WHERE m."group" = :group
+    UNION
+    SELECT c.child_block_uuid
+    FROM blocks b
+    LEFT JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
+)
+UPDATE steps SET @to('Skipped'), reason = 'parent_skipped', completed_at = :now
+WHERE id @in(SELECT u.step_id FROM blocks b CROSS JOIN steps_unconcluded u WHERE u.block_uuid = b.child_block_uuid)
+  AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
+@changes;
+
+-- name: cancel_children(group, actor, now)
+WITH RECURSIVE blocks (child_block_uuid) AS (
+    SELECT p.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state = 'Cancelled' AND p.has_children
+    WHERE m."group" = :group
+    UNION
+    SELECT c.child_block_uuid
+    FROM blocks b
+    LEFT JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
+)
+UPDATE steps SET @to('Cancelled'), reason = 'parent_cancelled', completed_at = :now
+WHERE id @in(SELECT u.step_id FROM blocks b CROSS JOIN steps_unconcluded u WHERE u.block_uuid = b.child_block_uuid)
+  AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
+@changes;
+
+-- name: promote_handlers(group, actor, now)
+-- With a handler comes what stood under it. A step may have been failed by hand before its parent's own code was done:
+-- the mark of the parent tells of it.
+WITH RECURSIVE needed (id, child_block_uuid) AS (
+    SELECT h.id, h.child_block_uuid
+    FROM steps_marks m
+    JOIN steps d ON d.id = m.step_id
+    JOIN steps_unconcluded u ON u.block_uuid IN (d.block_uuid, d.child_block_uuid)
+                            AND u.type = 'resolve-exception' AND u.ended
+    JOIN steps h ON h.id = u.step_id AND h.state = 'NotRunnable' AND h.reason = 'dormant'
+    WHERE m."group" = :group
+      AND EXISTS (SELECT 1 FROM steps_unconcluded x JOIN steps f ON f.id = x.step_id
+                  WHERE x.block_uuid = h.block_uuid AND x.type = 'default' AND x.ended
+                    AND f.state IN ('Failed', 'Stopped'))
+      AND (h.parent_step_id IS NULL
+           OR EXISTS (SELECT 1 FROM steps p
+                      WHERE p.id = h.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL))
+    UNION
+    SELECT (SELECT c.id FROM steps c
+            WHERE c.id = u.step_id AND c.state = 'NotRunnable' AND c.reason = 'parent_not_runnable'),
+           (SELECT c.child_block_uuid FROM steps c
+            WHERE c.id = u.step_id AND c.state = 'NotRunnable' AND c.reason = 'parent_not_runnable')
+    FROM needed n CROSS JOIN steps_unconcluded u
+    WHERE u.block_uuid = n.child_block_uuid
+)
+UPDATE steps SET @to('Pending'), reason = 'promoted', completed_at = NULL
+WHERE id @in(SELECT id FROM needed) AND state = 'NotRunnable'
+@changes;
+
+-- name: fail_children(group, actor, now)
+WITH RECURSIVE below (id, child_block_uuid) AS (
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state IN ('Failed', 'Stopped')
+    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
+    JOIN steps c ON c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running')
+    WHERE m."group" = :group
+    UNION
+    SELECT u.step_id, (SELECT c.child_block_uuid FROM steps c
+                       WHERE c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running'))
+    FROM below b CROSS JOIN steps_unconcluded u
+    WHERE u.block_uuid = b.child_block_uuid
+)
+UPDATE steps SET @to('Failed'), reason = 'parent_failed', completed_at = :now
+WHERE id @in(SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running')
+@changes;
+
+-- name: mark_not_runnable_in_block(group, actor, now)
+UPDATE steps SET @to('NotRunnable'), reason = 'predecessor_failed', completed_at = :now
+WHERE state = 'Pending' AND id @in(
+    SELECT u.step_id
+    FROM (SELECT f.block_uuid, f.type, min(f."index") AS first
+          FROM steps_marks m
+          JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                      AND f.lease_worker IS NULL
+          WHERE m."group" = :group
+          GROUP BY f.block_uuid, f.type) AS bad
+    JOIN steps_unconcluded u ON u.block_uuid = bad.block_uuid AND u.type = bad.type AND u."index" > bad.first
+    UNION
+    SELECT m.step_id FROM steps_marks m
+    WHERE m."group" = :group AND (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = m.step_id)
+    UNION
+    SELECT a.step_id FROM steps_agenda a
+    WHERE a.status = 'unchecked' AND a."group" = :group
+      AND (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = a.step_id)
+)
+@changes;
+
+-- name: mark_not_runnable_dependents(group, actor, now)
+WITH RECURSIVE doomed (id) AS (
+    SELECT s.id
+    FROM steps_marks m
+    JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                AND f.lease_worker IS NULL
+    JOIN step_dependencies e ON e.depends_on_id = f.id
+    JOIN steps s ON s.id = e.step_id AND s.state = 'Pending'
+    WHERE m."group" = :group AND (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = s.id)
+    UNION
+    SELECT (SELECT s.id FROM steps s
+            WHERE s.id = e.step_id AND s.state = 'Pending' AND s.trigger_rule = 'all_concluded')
+    FROM doomed d CROSS JOIN step_dependencies e
+    WHERE e.depends_on_id = d.id
+)
+UPDATE steps SET @to('NotRunnable'), reason = 'predecessor_failed', completed_at = :now
+WHERE id @in(SELECT id FROM doomed) AND state = 'Pending'
+@changes;
+
+-- name: mark_not_runnable_descendants(group, actor, now)
+WITH RECURSIVE below (id, child_block_uuid) AS (
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps p ON p.id = m.step_id AND p.state = 'NotRunnable'
+    JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
+    JOIN steps c ON c.id = u.step_id AND c.state = 'Pending'
+    WHERE m."group" = :group
+    UNION
+    SELECT c.id, c.child_block_uuid
+    FROM steps_marks m
+    JOIN steps c ON c.id = m.step_id AND c.state = 'Pending'
+    JOIN steps p ON p.id = c.parent_step_id AND p.state = 'NotRunnable'
+    WHERE m."group" = :group
+    UNION
+    SELECT u.step_id, (SELECT c.child_block_uuid FROM steps c WHERE c.id = u.step_id AND c.state = 'Pending')
+    FROM below b CROSS JOIN steps_unconcluded u
+    WHERE u.block_uuid = b.child_block_uuid
+)
+UPDATE steps SET @to('NotRunnable'), reason = 'parent_not_runnable', completed_at = :now
+WHERE id @in(SELECT id FROM below) AND state = 'Pending'
+@changes;
+
+-- name: fail_exhausted(group, actor, now)
+UPDATE steps SET @to('Failed'), reason = 'max_retries_reached',
+    error_message = coalesce(error_message, 'MaxRetriesReached: it was retried more often than max_retries allows'),
+    completed_at = :now
+WHERE state = 'Pending' AND retries > max_retries
+  AND id @in(SELECT step_id FROM steps_agenda WHERE status = 'exhausted' AND "group" = :group)
+@changes;
+
+-- name: complete_parents(ids, actor, now)
+UPDATE steps SET @to('Completed'), reason = 'children_concluded', completed_at = :now
+WHERE id @in(:ids bigint) AND state = 'Running' AND own_code_done_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default')
+@changes;
+
+-- name: parents_to_decide(group)
+-- Whoever adds a child locks its parent first. With the lock, the next statement sees every child there will be.
+SELECT p.id FROM steps p
+WHERE p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+  AND p.id @in(
+    SELECT CASE WHEN c.state = 'Running' AND c.own_code_done_at IS NOT NULL THEN c.id ELSE c.parent_step_id END
+    FROM steps_marks m JOIN steps c ON c.id = m.step_id WHERE m."group" = :group)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = p.child_block_uuid AND NOT u.ended)
+ORDER BY p.id @postgres(FOR NO KEY UPDATE);
+
+-- name: fail_parents(ids, actor, now)
+UPDATE steps SET @to('Failed'), reason = 'children_failed', completed_at = :now,
+    error_message = (
+        SELECT 'children did not conclude: ' || @sqlite(group_concat)@postgres(string_agg)(named, ', ')
+               || CASE WHEN max(total) > 10 THEN ' and ' || (max(total) - 10) || ' more' ELSE '' END
+        FROM (SELECT 'step ' || c.id || ' ' || coalesce(c.label, c.action) || ' (' || c.state || ')' AS named,
+                     count(*) OVER () AS total
+              FROM steps_unconcluded u JOIN steps c ON c.id = u.step_id
+              WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default'
+              ORDER BY u."index", c.id LIMIT 10) AS listed)
+WHERE id @in(:ids bigint) AND state = 'Running' AND own_code_done_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+  AND EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default')
+  AND NOT EXISTS (
+    SELECT 1 FROM steps_unconcluded x JOIN steps h ON h.id = x.step_id
+    WHERE x.block_uuid = steps.child_block_uuid AND x.type = 'resolve-exception' AND h.reason = 'dormant'
+      AND EXISTS (SELECT 1 FROM steps_unconcluded y JOIN steps f ON f.id = y.step_id
+                  WHERE y.block_uuid = x.block_uuid AND y.type = 'default' AND f.state IN ('Failed', 'Stopped')))
+@changes;

@@ -1,0 +1,50 @@
+-- Where a new step stands among the others.
+
+-- name: workflow_home(workflow)
+-- The group of a workflow that exists: of the step that it is named after, or of any other.
+SELECT "group" FROM steps WHERE uuid = :workflow
+UNION ALL
+SELECT "group" FROM (SELECT "group" FROM steps WHERE workflow_id = :workflow AND workflow_id <> uuid LIMIT 1) AS member;
+
+-- name: parent_of_block(block)
+SELECT id FROM steps WHERE child_block_uuid = :block;
+
+-- name: member_of_block(block)
+-- The step that the block is named after, or any other; in the order of the index: by id alone, PostgreSQL would walk
+-- along all steps.
+SELECT id FROM steps WHERE uuid = :block AND coalesce(block_uuid, uuid) = uuid AND parent_step_id IS NULL
+UNION ALL
+SELECT id FROM (SELECT id FROM steps WHERE block_uuid = :block AND block_uuid <> uuid AND placed
+                ORDER BY type, "index", id LIMIT 1) AS member;
+
+-- name: occupant_of_block(block, parent)
+-- Whoever speaks against a block becoming the child block of this parent.
+SELECT id FROM steps WHERE child_block_uuid = :block AND id <> :parent
+UNION ALL
+SELECT id FROM steps WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
+  AND placed AND (parent_step_id IS NULL OR parent_step_id <> :parent)
+LIMIT 1;
+
+-- name: workflow_graph(workflow)
+-- What may still wait for something, for the search for cycles.
+SELECT id, label, action, parent_step_id, block_uuid, type, "index" FROM steps
+WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state NOT IN ('Completed', 'Skipped');
+
+-- name: workflow_edges(workflow)
+SELECT e.step_id, e.depends_on_id FROM steps s JOIN step_dependencies e ON e.step_id = s.id
+WHERE (s.uuid = :workflow OR s.workflow_id = :workflow AND s.workflow_id <> s.uuid)
+  AND s.state NOT IN ('Completed', 'Skipped');
+
+-- name: lock_steps(ids, uuids)
+SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,
+       child_block_uuid, "index"
+FROM steps
+WHERE id @in(:ids bigint) OR uuid @in(:uuids uuid)
+ORDER BY id
+@postgres(FOR NO KEY UPDATE);
+
+-- name: blocks_of_these_names(uuids)
+SELECT block_uuid AS name FROM steps
+WHERE block_uuid @in(:uuids uuid) AND block_uuid <> uuid AND placed
+UNION
+SELECT child_block_uuid FROM steps WHERE child_block_uuid @in(:uuids uuid);

@@ -1,0 +1,47 @@
+-- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
+-- What a worker with free slots may take, over all groups: what is dispatched to its lanes, and with `open_too` what is
+-- open there while the breaker is on. The urgent come first, but not more than `high` of them while others wait.
+-- A rank from itself to itself: were it equal, the planner would know that the order is that of the primary key alone,
+-- and with some statistics it would walk through the whole agenda in that order.
+WITH breaker (value) AS (
+    SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE -- whoever pauses waits for this claim
+), lanes (queue, action, place, rank) AS (
+    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    WHERE l.worker_id = :worker
+      AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
+), candidates (step_id, queue, action, rank, queue_place) AS (
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
+          AND a.rank BETWEEN lane.rank AND lane.rank
+        ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+    UNION ALL
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
+          AND a.rank BETWEEN lane.rank AND lane.rank
+          AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
+        ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'on'
+), numbered AS (
+    SELECT step_id, queue, action, rank, queue_place,
+           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
+    FROM candidates
+)
+SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier FROM numbered
+ORDER BY tier, queue_place, step_id
+LIMIT :most;
+
+-- name: claim(ids, worker, actor, hostname, now, margin)
+-- To Running, under a new token: what was dispatched, and what is open, by way of Dispatched in the same statement.
+UPDATE steps SET @to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
+    lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
+    lease_deadline = CASE WHEN timeout > 0
+        THEN CAST(:now AS timestamptz) + (timeout + cooldown + :margin) * interval '1 second' END,
+    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
+    hostname = :hostname, started_at = :now
+WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched')
+RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
+    "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
+    has_dependents, stage, double_checks, checkpoint,
+    CASE WHEN stage IS NOT NULL THEN response END AS response, claim_token = lease_token AS was_open;

@@ -1,0 +1,36 @@
+-- name: next_step_ids(count)
+SELECT array_agg(nextval('steps_id_seq')) AS numbers FROM generate_series(1, :count);
+
+-- name: next_rotation_numbers(count)
+-- A sequence: nobody waits for anybody, also inside long transactions.
+SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1, :count);
+
+-- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now, wakes)
+-- A step that has to do with no other, in one round trip: its turn, its row (and, by trigger, its history), its place on
+-- the agenda, the news of it. Said twice, because the answer to the first time was lost, it is the same step.
+WITH rotation AS (
+    SELECT nextval('steps_round_robin') AS number
+), created AS (
+    INSERT INTO steps (uuid, workflow_id, block_uuid, "index", action, arguments, label, relatable_type, relatable_id,
+                       queue, "group", priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key,
+                       concurrency_limit, placed, created_at, updated_at)
+    SELECT CAST(:uuid AS uuid), CAST(:uuid AS uuid), CAST(:uuid AS uuid), 1, :action, CAST(:arguments AS json), :label,
+           :relatable_type, :relatable_id, :queue,
+           (CAST(:rotation AS text[]))[1 + mod(number, cardinality(CAST(:rotation AS text[])))], :priority, :max_retries,
+           CAST(:dispatch_after AS timestamptz), :timeout, :cooldown, :concurrency_key, :concurrency_limit, true, :now, :now
+    FROM rotation
+    ON CONFLICT (uuid) DO NOTHING
+    RETURNING id, "group", queue, action, priority, dispatch_after, concurrency_key
+), enrolled AS (
+    INSERT INTO @agenda
+    SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, @agenda_entry(created)
+    FROM created
+)
+SELECT id, (SELECT count(pg_notify('stepwell:' || current_schema(), wake))
+            FROM unnest(CAST(:wakes AS text[])) AS wake) AS sent FROM created
+UNION ALL SELECT id, 0 FROM steps WHERE uuid = CAST(:uuid AS uuid);
+
+-- name: lock_keys(keys)
+-- In one order for everyone, so that two who use the same keys do not wait for each other.
+SELECT count(pg_advisory_xact_lock(name)) AS locked
+FROM (SELECT hashtextextended('key ' || key, 0) AS name FROM unnest(CAST(:keys AS text[])) AS key ORDER BY name) AS names;

@@ -1,2 +1,0 @@
--- name: database_version()
-SELECT current_setting('server_version') AS version;

@@ -1,3 +1,0 @@
--- name: hold_one_snapshot()!
--- A mark is committed with its change: in one snapshot a change without its mark is really one.
-SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;

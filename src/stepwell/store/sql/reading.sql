@@ -1,0 +1,75 @@
+-- What people look at: steps, history, trees, counts, workers, groups, ticks.
+
+-- name: unserved_lanes(now)
+-- Work that could be done now if there were a live worker for its queue and action.
+SELECT a.queue, a.action, count(*) AS steps FROM steps_agenda a
+WHERE a.status IN ('open', 'dispatched')
+  AND NOT EXISTS (SELECT 1 FROM lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
+GROUP BY a.queue, a.action ORDER BY count(*) DESC, a.queue, a.action;
+
+-- name: step_by_id(id)
+SELECT * FROM steps WHERE id = :id;
+
+-- name: step_by_uuid(uuid)
+SELECT * FROM steps WHERE uuid = :uuid;
+
+-- name: history(step_id)
+SELECT id, step_id, from_state, to_state, reason, actor, at, attempt, error
+FROM step_transitions WHERE step_id = :step_id ORDER BY id;
+
+-- name: tree_below(id)
+WITH RECURSIVE tree (id, depth) AS (
+    SELECT s.id, 0 FROM steps s WHERE s.id = :id
+    UNION
+    SELECT c.id, t.depth + 1 FROM tree t JOIN steps p ON p.id = t.id JOIN steps c
+        ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
+)
+SELECT t.depth, s.* FROM tree t JOIN steps s ON s.id = t.id;
+
+-- name: steps_of_block(block)
+SELECT * FROM steps WHERE block_uuid = :block AND block_uuid <> uuid ORDER BY type, "index", id;
+
+-- name: dependencies_of(id)
+SELECT d.* FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id WHERE e.step_id = :id ORDER BY d.id;
+
+-- name: counts_by_state()
+SELECT state, count(*) AS steps FROM steps GROUP BY state;
+
+-- name: counts_by_group()
+SELECT "group", state, count(*) AS steps FROM steps
+WHERE state IN ('Pending', 'Dispatched', 'Running') GROUP BY "group", state;
+
+-- name: agenda_by_status()
+SELECT status, count(*) AS steps FROM steps_agenda GROUP BY status;
+
+-- name: live_workers(now)
+SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM workers
+WHERE alive_until > :now ORDER BY hostname, pid;
+
+-- name: all_workers(now)
+-- Also those that died, as long as their rows are kept.
+SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_until, w.alive_until > :now AS alive,
+       (SELECT count(*) FROM steps s
+        WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker = w.id) AS running
+FROM workers w ORDER BY w.hostname, w.started_at;
+
+-- name: lanes_of_workers()
+SELECT worker_id, queue, action, place FROM worker_lanes ORDER BY worker_id, place, queue, action;
+
+-- name: logs_of_step(step_id)
+SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id ORDER BY id;
+
+-- name: all_groups()
+SELECT "group", rotation, lock_owner, lock_token, lock_deadline, current_tick_id, last_tick_completed, last_selected_at
+FROM steps_dispatcher ORDER BY rotation IS NULL, rotation, "group";
+
+-- name: recent_ticks(limit)
+SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, duration_ms, error
+FROM steps_dispatcher_ticks ORDER BY id DESC LIMIT :limit;
+
+-- name: recent_ticks_of_group(group, limit)
+SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, duration_ms, error
+FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT :limit;
+
+-- name: database_version()
+SELECT @sqlite(sqlite_version())@postgres(current_setting('server_version')) AS version;

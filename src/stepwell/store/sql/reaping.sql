@@ -1,0 +1,58 @@
+-- What the reaper looks for, and what it does about it. Leases and Dispatched steps are as many as there are slots: first
+-- the set of these, then their rows. (Of a join, SQLite may make a Bloom filter, which reads all of `steps`.)
+
+-- name: dead_leases(now)
+SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
+FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
+WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
+  AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
+
+-- name: is_dead(id, token, now)
+-- The same of one lease, asked again in the transaction that ends it.
+SELECT s.id
+FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
+WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
+  AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
+
+-- name: untaken(now, before)
+-- Dispatched, and no live worker serves it; or one does and has not come to it for long.
+SELECT s.id, s.action
+FROM steps s
+WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'dispatched') AND s.state = 'Dispatched'
+  AND (s.updated_at <= :before
+       OR NOT EXISTS (SELECT 1 FROM lanes_served l
+                      WHERE l.queue = s.queue AND l.action = s.action AND l.alive_until > :now));
+
+-- name: recover(id, actor, now)
+UPDATE steps SET @to('Pending'), reason = 'recovered'
+WHERE id = :id AND state = 'Dispatched'
+@changes;
+
+-- name: is_anything_overdue(now, before)
+SELECT 1 AS yes WHERE EXISTS (SELECT 1 FROM workers WHERE alive_until <= :before)
+                   OR EXISTS (SELECT 1 FROM steps_dispatcher WHERE lock_deadline <= :now);
+
+-- name: forget_dead_workers(before)!
+DELETE FROM workers WHERE alive_until <= :before;
+
+-- name: release_dead_locks(now)!
+UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tick_id = NULL WHERE lock_deadline <= :now;
+
+-- name: first_in_line(now)
+-- For every group, the first step that a free slot could take now.
+WITH busy (worker_id, leases) AS (
+    SELECT lease_worker, count(*) FROM steps
+    WHERE id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') GROUP BY lease_worker
+), lanes (queue, action) AS (
+    SELECT DISTINCT l.queue, l.action
+    FROM workers w JOIN worker_lanes l ON l.worker_id = w.id LEFT JOIN busy h ON h.worker_id = w.id
+    WHERE w.alive_until > :now AND w.slots > coalesce(h.leases, 0)
+      AND EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
+)
+SELECT head."group", min(head.step_id) AS step_id
+FROM (SELECT d."group", (SELECT a.step_id FROM steps_agenda a
+                         WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
+                         ORDER BY a.rank, a.step_id LIMIT 1) AS step_id
+      FROM steps_dispatcher d CROSS JOIN lanes l) AS head
+WHERE head.step_id IS NOT NULL
+GROUP BY head."group";

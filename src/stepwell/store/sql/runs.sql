@@ -1,0 +1,112 @@
+-- A worker's writes about a step that it runs. Each counts only while the step is Running under the token of its claim.
+-- A stage once reached is forgotten only by `finish`: a write that does not name it must not make compute run again.
+
+-- name: finish(id, token, response, error, stack, duration, actor, now)
+-- Own code done: Completed, or Running until the children are. No response: what is recorded stays.
+UPDATE steps SET
+    @to(CASE WHEN has_children THEN 'Running' ELSE 'Completed' END), @own_code_done,
+    response = coalesce(:response, response), error_message = coalesce(error_message, :error),
+    error_stack_trace = coalesce(error_stack_trace, :stack), last_error = :error, duration = :duration
+WHERE @holder
+@changes;
+
+-- name: retry_later(id, token, dispatch_after, error, stack, stage, actor, now)
+UPDATE steps SET @to('Pending'), reason = 'retry', retries = retries + 1, not_completed = 0,
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), error_message = coalesce(error_message, :error),
+    last_error = :error, error_stack_trace = coalesce(error_stack_trace, :stack), @release
+WHERE @holder
+@changes;
+
+-- name: throttle(id, token, dispatch_after, stage, actor, now)
+UPDATE steps SET @to('Pending'), reason = 'throttled', is_throttled = true, was_throttled = true, not_completed = 0,
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, @release
+WHERE @holder
+@changes;
+
+-- name: check_again(id, token, dispatch_after, stage, actor, now)
+UPDATE steps SET @to('Pending'), reason = 'double_check', double_checks = double_checks + 1, not_completed = 0,
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, @release
+WHERE @holder
+@changes;
+
+-- name: not_completed(id, token, dispatch_after, limit, error, stage, actor, now)
+-- It did not come to its end: back after its cooldown, so many times in a row.
+UPDATE steps SET
+    @to(CASE WHEN not_completed >= :limit THEN 'Failed' ELSE 'Pending' END),
+    reason = 'not_completed', not_completed = not_completed + 1,
+    completed_at = CASE WHEN not_completed >= :limit THEN :now END,
+    error_message = CASE WHEN not_completed >= :limit
+                         THEN coalesce(error_message, :error, 'it was not completed in ' || (not_completed + 1) || ' runs')
+                         ELSE coalesce(error_message, :error) END,
+    last_error = :error, dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @release
+WHERE @holder
+@changes;
+
+-- name: rescue(id, token, dispatch_after, limit, error, actor, now)
+-- Its process died under it: back to its turn, so many times; then it is taken for poison.
+UPDATE steps SET
+    @to(CASE WHEN rescues >= :limit THEN 'Failed' ELSE 'Pending' END),
+    reason = CASE WHEN rescues >= :limit THEN 'poison' ELSE 'rescued' END, rescues = rescues + 1,
+    completed_at = CASE WHEN rescues >= :limit THEN :now END,
+    error_message = coalesce(error_message, :error), last_error = :error, dispatch_after = :dispatch_after, @release
+WHERE @holder
+@changes;
+
+-- name: fail(id, token, reason, error, stack, stage, duration, actor, now)
+UPDATE steps SET @to('Failed'), reason = :reason, error_message = coalesce(error_message, :error), last_error = :error,
+    error_stack_trace = coalesce(error_stack_trace, :stack), stage = coalesce(:stage, stage), duration = :duration,
+    completed_at = :now, @release
+WHERE @holder
+@changes;
+
+-- name: stop(id, token, reason, duration, actor, now)
+UPDATE steps SET @to('Stopped'), reason = :reason, last_error = NULL, duration = :duration, completed_at = :now, @release
+WHERE @holder
+@changes;
+
+-- name: skip(id, token, reason, duration, actor, now)
+UPDATE steps SET @to('Skipped'), reason = :reason, duration = :duration, completed_at = :now, @release
+WHERE @holder
+@changes;
+
+-- name: hand_back(id, token, dispatch_after, error, stage, actor, now)
+-- Unfinished and unspent: the attempt does not count.
+UPDATE steps SET @to('Pending'), reason = 'handed_back', attempts = attempts - 1, last_error = :error,
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @release
+WHERE @holder
+@changes;
+
+-- name: hold_lease(id, token)
+-- Whoever speaks for the step may add to it: nobody takes the lease away before this transaction ends.
+UPDATE steps SET lease_token = lease_token, changed_from = NULL
+WHERE @holder
+RETURNING id;
+
+-- name: holds_lease(id, token)
+SELECT id FROM steps WHERE @holder;
+
+-- name: is_recorded(id, token)
+-- Whether the run under this token has recorded its compute.
+SELECT id FROM steps
+WHERE @holder AND stage IS NOT NULL;
+
+-- name: record_compute(id, token, stage, response, now)!
+-- Compute is done and never runs again: the next attempt, should there be one, begins at the stage after it.
+UPDATE steps SET compute_done_at = coalesce(compute_done_at, :now), stage = :stage, response = :response,
+    updated_at = @sqlite(max)@postgres(greatest)(updated_at, :now), changed_from = NULL
+WHERE @holder;
+
+-- name: keep_checkpoint(id, token, data)!
+UPDATE steps SET checkpoint = :data, changed_from = NULL
+WHERE @holder;
+
+-- name: note_progress(id, token, done, total)!
+UPDATE steps SET progress_done = :done, progress_total = :total, changed_from = NULL
+WHERE @holder;
+
+-- name: release_lease(id, token, now)
+-- The process of a step that was cancelled, skipped or failed from outside has ended.
+UPDATE steps SET @release, updated_at = :now, changed_from = state
+WHERE id = :id AND lease_token = :token AND lease_worker IS NOT NULL
+  AND state NOT IN ('Pending', 'Dispatched', 'Running')
+@changes;

@@ -1,0 +1,19 @@
+-- The circuit breaker.
+
+-- name: set_breaker(value, actor, reason, now)!
+INSERT INTO settings (name, value, changed_by, reason, changed_at)
+VALUES ('can_dispatch_steps', :value, :actor, :reason, :now)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_by = excluded.changed_by, reason = excluded.reason,
+    changed_at = excluded.changed_at;
+
+-- name: in_flight()
+-- What must end before a restart is safe: handed to a queue, or running its own code.
+SELECT a."group" AS "group", a.status, count(*) AS steps FROM steps_agenda a
+WHERE a.status IN ('dispatched', 'running') GROUP BY a."group", a.status;
+
+-- name: breaker_state()
+SELECT value, changed_by, reason, changed_at FROM settings WHERE name = 'can_dispatch_steps';
+
+-- name: breaker_for_dispatch()
+-- Whoever pauses waits until this dispatch is done, and then there is no other.
+SELECT value FROM settings WHERE name = 'can_dispatch_steps' @postgres(FOR SHARE);

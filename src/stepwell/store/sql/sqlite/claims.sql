@@ -1,0 +1,48 @@
+-- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
+-- What a worker with free slots may take, over all groups: what is dispatched to its lanes and, with `open_too`, what is
+-- open there while the breaker is on. High priority comes first, but no more than `high` of it while other steps wait.
+-- The indexes are named: with statistics, SQLite may prefer to walk the whole agenda in the order of its steps.
+WITH lanes (queue, action, place, rank) AS (
+    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    WHERE l.worker_id = :worker AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
+), candidates (step_id, queue, action, rank, queue_place) AS (
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
+    FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
+        SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_dispatched
+        WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+        ORDER BY a.step_id LIMIT :limit)
+    UNION ALL
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
+    FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
+        SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_ready
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
+          AND a.rank = lane.rank AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
+        ORDER BY a.step_id LIMIT :limit)
+    WHERE :open_too AND EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
+), numbered AS (
+    SELECT step_id, queue, action, rank, queue_place,
+           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
+    FROM candidates
+)
+SELECT json_group_array(json_array(step_id, queue, action, tier))
+FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier FROM numbered
+      ORDER BY tier, queue_place, step_id
+      LIMIT :most);
+
+-- name: claim(ids, worker, actor, hostname, now, margin, batch)
+-- To Running under a new token: what is dispatched, and what is open, by way of Dispatched in the same statement.
+-- (Plain SQL may have written text as bytes, which JSON cannot hold.)
+UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
+    lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
+    lease_deadline = CASE WHEN timeout > 0
+        THEN strftime('%Y-%m-%d %H:%M:%f000', :now, (timeout + cooldown + :margin) || ' seconds') END,
+    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
+    hostname = :hostname, started_at = :now
+WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched');
+@effects(begins);
+SELECT json_group_array(json_array(id, uuid, action, CAST(arguments AS text), CAST(label AS text), queue, "group", priority,
+    workflow_id, parent_step_id, child_block_uuid, "index", CAST(relatable_type AS text), CAST(relatable_id AS text),
+    attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
+    CAST(checkpoint AS text), CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END,
+    claim_token = lease_token))
+FROM steps WHERE id @in(:ids bigint) AND batch = :batch;

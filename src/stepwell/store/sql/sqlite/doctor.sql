@@ -1,2 +1,0 @@
--- name: database_version()
-SELECT sqlite_version() AS version;

@@ -1,3 +1,0 @@
--- name: hold_one_snapshot()!
--- A transaction of SQLite sees one snapshot anyway.
-SELECT 1;

@@ -1,0 +1,29 @@
+-- name: pick(group, now, limit, spare)
+-- The urgent first, but an eighth of the room (and `spare` more) is for the others while any wait.
+WITH room (queue, free) AS (
+    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
+    FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
+    JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+    GROUP BY l.queue
+), lanes (queue, action, free) AS (
+    SELECT DISTINCT l.queue, l.action, r.free
+    FROM room r JOIN lanes_served l ON l.queue = r.queue AND l.alive_until > :now
+    WHERE r.free > 0
+), candidates AS (
+    SELECT a.step_id, a.rank, a.queue, lane.free,
+           row_number() OVER (PARTITION BY a.queue, a.rank ORDER BY a.step_id) AS place
+    FROM lanes AS lane CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    JOIN steps_agenda a ON a.step_id IN (
+        SELECT o.step_id FROM steps_agenda o INDEXED BY steps_agenda_open
+        WHERE o.status = 'open' AND NOT o.key_blocked AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action AND o.rank = r.rank
+          AND (SELECT @eligible(r)
+               FROM step_readiness r WHERE r.step_id = o.step_id)
+        ORDER BY o.step_id LIMIT :limit)
+), ordered AS (
+    SELECT step_id, rank, free, CASE WHEN rank = 0 AND place > free - free / 8 - :spare THEN 2 ELSE rank END AS tier,
+           row_number() OVER (
+               PARTITION BY queue
+               ORDER BY CASE WHEN rank = 0 AND place > free - free / 8 - :spare THEN 2 ELSE rank END, step_id) AS place
+    FROM candidates
+)
+SELECT step_id FROM ordered WHERE place <= free ORDER BY tier, step_id LIMIT :limit;

@@ -1,0 +1,145 @@
+-- The frame of a tick: what there is to do, the lock with its fence, the tick log, pick and dispatch.
+
+-- name: groups_with_work(now)
+-- Read before any lock is taken; an idle system does nothing else. `(SELECT … LIMIT 1) IS NOT NULL` is EXISTS by one
+-- index probe: PostgreSQL would read all that waits into a hash table (measured: 40 ms for 50,000 unserved steps).
+WITH room (queue) AS (
+    SELECT l.queue
+    FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
+    JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
+    WHERE EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
+    GROUP BY l.queue
+    HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
+), lanes (queue, action) AS (
+    SELECT DISTINCT l.queue, l.action
+    FROM room r JOIN lanes_served l ON l.queue = r.queue AND l.alive_until > :now
+)
+SELECT d."group" FROM steps_dispatcher d
+WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a
+       WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" LIMIT 1) IS NOT NULL
+      AND EXISTS (SELECT 1 FROM lanes l
+                  WHERE (SELECT a.step_id FROM steps_agenda a
+                         WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
+                         LIMIT 1) IS NOT NULL)
+UNION ALL
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'new')
+                  OR EXISTS (SELECT 1 FROM steps_key_marks);
+
+-- name: groups_with_decisions(now)
+-- The same without the steps that only wait for a free slot: workers look for those themselves.
+SELECT d."group" FROM steps_dispatcher d
+WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a
+       WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
+UNION ALL
+SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'new')
+                  OR EXISTS (SELECT 1 FROM steps_key_marks);
+
+-- name: forget_idle_marks(limit)!
+-- Marks of completed steps that leave nothing to decide: their parent, if they have one, still waits for others, and
+-- whoever waited for them alone was let in with their end. (Who comes later brings a mark of its own; so does the sibling that
+-- ends at the same moment.) Of those that come next in their block no more than twenty are looked at: beyond, the tick does it.
+-- What is unchecked was not let in: a tick that looks at it now may turn it away, by what it saw before these ends.
+DELETE FROM steps_marks WHERE step_id @in(
+    SELECT done.id
+    FROM (SELECT s.id, s.parent_step_id, s.block_uuid, s.type, s."index",
+                 (SELECT min(u."index") FROM steps_unconcluded u
+                  WHERE u.block_uuid = s.block_uuid AND u.type = s.type) AS level
+          FROM steps s WHERE s.id @in(SELECT m.step_id FROM steps_marks m ORDER BY m.id LIMIT :limit)
+            AND s.state = 'Completed' AND s.lease_worker IS NULL AND NOT s.has_children) AS done
+    WHERE (done.parent_step_id IS NULL
+           OR (SELECT u.step_id FROM steps_unconcluded u
+               WHERE u.block_uuid = done.block_uuid AND NOT u.ended LIMIT 1) IS NOT NULL)
+      AND (done.level IS NULL OR done.level <= done."index"
+           OR (SELECT sum(CASE WHEN f.state <> 'Pending' OR EXISTS (SELECT 1 FROM steps_agenda a
+                                                                WHERE a.step_id = f.id AND a.status <> 'unchecked')
+                               THEN 1 ELSE 21 END)
+               FROM (SELECT u.step_id FROM steps_unconcluded u
+                     WHERE u.block_uuid = done.block_uuid AND u.type = done.type AND u."index" = done.level LIMIT 21) AS next
+               CROSS JOIN steps f WHERE f.id = next.step_id) <= 20)
+      AND NOT EXISTS (SELECT 1 FROM step_dependencies e CROSS JOIN steps f
+                      WHERE e.depends_on_id = done.id AND f.id = e.step_id AND f.state = 'Pending'
+                        AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = f.id AND a.status <> 'unchecked')));
+
+-- name: next_due()
+-- When the first delayed step is due.
+SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = d."group"
+            ORDER BY a.due_at LIMIT 1)) AS due_at
+FROM steps_dispatcher d;
+
+-- name: take_lock(group, owner, now, deadline)
+-- Free, or past its deadline. Whoever key_blocked it before learns from the token that it lost.
+UPDATE steps_dispatcher SET lock_owner = :owner, lock_token = lock_token + 1, lock_deadline = :deadline
+WHERE "group" = :group AND (lock_owner IS NULL OR lock_deadline <= :now)
+RETURNING lock_token, ended_early;
+
+-- name: begin_tick(group, owner, now)
+INSERT INTO steps_dispatcher_ticks ("group", owner, started_at) VALUES (:group, :owner, :now) RETURNING id;
+
+-- name: note_current_tick(group, token, tick)!
+UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND lock_token = :token;
+
+-- name: marks_of_group(group)
+SELECT m.id, (SELECT s.state FROM steps s WHERE s.id = m.step_id) AS state FROM steps_marks m WHERE m."group" = :group;
+
+-- name: unfinished_business(group, now)
+SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = :group) AS unchecked,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = :group) AS exhausted,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due;
+
+-- name: end_tick(tick, now, progress, dispatched, duration_ms, error)!
+UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_dispatched = :dispatched,
+    duration_ms = :duration_ms, error = :error
+WHERE id = :tick;
+
+-- name: forget_tick(tick)!
+DELETE FROM steps_dispatcher_ticks WHERE id = :tick;
+
+-- name: release_lock(group, token, now, ended_early)!
+UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tick_id = NULL,
+    last_tick_completed = :now, ended_early = :ended_early
+WHERE "group" = :group AND lock_token = :token;
+
+-- name: note_selected(group, now)!
+UPDATE steps_dispatcher SET last_selected_at = :now WHERE "group" = :group;
+
+-- name: prune_ticks(group, keep)!
+DELETE FROM steps_dispatcher_ticks
+WHERE "group" = :group AND id <= (
+    SELECT id FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT 1 OFFSET :keep);
+
+-- name: forget_marks(ids)!
+DELETE FROM steps_marks WHERE id @in(:ids bigint);
+
+-- name: lock_queues(group)
+-- One dispatch at a time into a queue, so that the bound on Dispatched is exact over all groups.
+SELECT name FROM steps_queues q
+WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = :group AND a.queue = q.name
+       ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
+ORDER BY name @postgres(FOR UPDATE);
+
+-- name: dispatch(ids, actor, tick, now)
+UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false
+WHERE id @in(SELECT a.step_id FROM steps_agenda a
+             WHERE a.step_id @in(:ids bigint) AND a.status = 'open' AND NOT a.key_blocked
+             @postgres(FOR UPDATE))
+  AND state = 'Pending'
+@changes;
+
+-- name: fence(group, owner, token, idle_ms)
+-- Holds the lock's row to the end of the transaction: a takeover waits for it, and after a takeover this finds nothing.
+-- A process that is stopped in here loses its session, and the group is free for others.
+SELECT lock_token @keep_to_indexes
+       , @sqlite(:idle_ms)@postgres(set_config('idle_in_transaction_session_timeout', CAST(:idle_ms AS text), true))
+FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token
+@postgres(FOR UPDATE);
+
+-- name: keep_to_indexes()
+-- Until the end of the transaction (see the macro).
+SELECT 1 AS kept @keep_to_indexes;

@@ -1,0 +1,49 @@
+"""Checkpoints of the write-ahead log, made by whoever has just committed.
+
+SQLite before 3.51.3 can corrupt a WAL file when one connection checkpoints while another writes. `RESTART` keeps
+writers out while it works, so it is the only kind that is used.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from stepwell.store.sqlite.connection import BUSY_SECONDS
+from stepwell.store.sqlite.wal import is_longer_than, log_of
+
+# Well before the 1,000 pages at which SQLite would make a checkpoint by itself.
+CHECKPOINT_PAGES: Final = 500
+# After a checkpoint that waited in vain for a reader, there is none for this many times as long.
+BACK_OFF: Final = 6.0
+
+
+class Checkpoints:
+    """Keeps the log of one file short."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._changes = 0
+        self._not_before = 0.0
+
+    def after_commit(self) -> None:
+        with suppress(OSError, sqlite3.OperationalError):
+            if self._connection.total_changes == self._changes:  # nothing was written, nor is the salt a new one yet
+                return
+            self._changes = self._connection.total_changes
+            started = time.monotonic()
+            if started < self._not_before or not is_longer_than(CHECKPOINT_PAGES, log_of(self._path)):
+                return
+            # With the whole busy timeout: without the writers' lock, SQLite would make a PASSIVE one beside them.
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+            try:
+                (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+            finally:
+                self._connection.execute("PRAGMA busy_timeout = 0")
+            if is_busy:
+                now = time.monotonic()
+                self._not_before = now + BACK_OFF * (now - started)

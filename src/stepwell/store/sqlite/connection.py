@@ -1,0 +1,92 @@
+"""Opening a SQLite file: WAL, `synchronous=FULL` (a commit survives a power cut), no automatic checkpoints."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Final
+
+from stepwell.model.errors import DatabaseUnavailable, SchemaError
+
+OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
+BUSY_SECONDS: Final = 10.0
+# What stays of the log after a checkpoint, to be overwritten: then a commit need not make the file longer, which costs
+# it as much again.
+KEPT_BYTES: Final = 1_000 * 4096
+
+
+def refuse_old_sqlite() -> None:
+    if sqlite3.sqlite_version_info < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        raise SchemaError(f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer")
+
+
+def path_of(url: str) -> Path | None:
+    """The file of `sqlite:///relative.db` or `sqlite:////absolute.db`; None for `sqlite://` (in memory)."""
+    rest = url.removeprefix("sqlite:").removeprefix("//")
+    if rest in ("", "/", ":memory:", "/:memory:"):
+        return None
+    return Path(rest.removeprefix("/")) if url.startswith("sqlite:///") else Path(rest)
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """A connection to the file, or to a database in memory."""
+    target = ":memory:" if path is None else str(path)
+    try:
+        connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    except sqlite3.OperationalError as error:
+        raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
+    try:
+        # A file with somebody else's tables may yet be refused, and the switch to WAL is written into it.
+        if path is not None and not _holds_only_others(connection):
+            switch_to_wal(connection, path)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {KEPT_BYTES}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        # A statement that changes many rows keeps what it may have to undo: not in a file for each of them.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        # Every access path is meant to be an index that exists. With statistics (ANALYZE) SQLite would rather
+        # read all of `steps` to build one of its own for a single statement.
+        connection.execute("PRAGMA automatic_index = OFF")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        raise DatabaseUnavailable(f"cannot use {target}: {error}; nothing was written") from error
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise SchemaError(f"{target} is not a database that SQLite can read ({error}); it was left as it is") from error
+    return connection
+
+
+def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
+    # SQLite answers BUSY at once, without its busy timeout, while another process makes the same switch.
+    deadline = time.monotonic() + BUSY_SECONDS
+    while journal_mode(connection) != "wal":
+        try:
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            if mode != "wal":
+                raise DatabaseUnavailable(
+                    f"{path} cannot have a write-ahead log (its journal mode stays {mode}): "
+                    "put it on a local disk; nothing was written"
+                )
+
+
+def journal_mode(connection: sqlite3.Connection) -> str:
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    return str(mode)
+
+
+def table_names(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _holds_only_others(connection: sqlite3.Connection) -> bool:
+    """Whether there are tables, and none of them is Stepwell's."""
+    tables = table_names(connection)
+    return bool(tables) and "steps_migrations" not in tables

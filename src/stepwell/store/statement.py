@@ -1,0 +1,159 @@
+"""Verbs: typed functions, each with its SQL under its own name in `sql/<module>.sql`.
+
+    @query
+    def marks_of_group(tx: Transaction, *, group: str) -> list[Mark]:
+        ...
+
+in `engine/ticks.py` runs the statement `marks_of_group` of `sql/ticks.sql` (or of `sql/sqlite/ticks.sql` and
+`sql/postgres/ticks.sql`, where the two databases need different ones). Its parameters are those of the statement, its
+annotation says what comes back. Nothing else in Stepwell names a statement.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from functools import cache, cached_property, wraps
+from pathlib import Path
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+
+from stepwell.store import effects
+from stepwell.store.changes import Change
+from stepwell.store.macros import POSTGRES, SQLITE, expand
+from stepwell.store.rows import is_record
+from stepwell.store.wake import Wake
+
+if typing.TYPE_CHECKING:
+    from stepwell.store.transaction import Transaction
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Verb = Callable[Concatenate["Transaction", P], T]
+
+SQL_FOLDER: Final = Path(__file__).parent / "sql"
+_ADAPTERS: Final = {SQLITE: "sqlite3", POSTGRES: "psycopg"}
+
+
+class Statement:
+    """The SQL behind one verb."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        self.subject = function.__module__.rpartition(".")[2]
+        self._function = function
+
+    def __str__(self) -> str:
+        return f"{self.subject}.{self.name}"
+
+    @cached_property
+    def returns(self) -> Any:
+        """The type of a row."""
+        hint = typing.get_type_hints(self._function, include_extras=True)["return"]
+        if typing.get_origin(hint) is list:
+            return typing.get_args(hint)[0]
+        if not is_record(hint) and type(None) in typing.get_args(hint):
+            kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+            return kinds[0] if len(kinds) == 1 else hint
+        return hint
+
+    @cached_property
+    def gives_all(self) -> bool:
+        """Whether the verb gives every row, and not only the first."""
+        hint = typing.get_type_hints(self._function, include_extras=True)["return"]
+        return typing.get_origin(hint) is list
+
+    def sql(self, dialect: str) -> str:
+        return statements(self.subject, dialect)[self.name]
+
+
+@cache
+def statements(subject: str, dialect: str) -> dict[str, str]:
+    """Every statement of a subject, with its macros written out and the placeholders of the driver."""
+    import aiosql  # here: it takes a fifth of the time of importing Stepwell
+
+    found: dict[str, str] = {}
+    for path in (SQL_FOLDER / f"{subject}.sql", SQL_FOLDER / dialect / f"{subject}.sql"):
+        if not path.exists():
+            continue
+        more = {"effects": lambda moves: effects.of_batch(moves.split(", "))} if dialect == SQLITE else {}
+        queries = aiosql.from_str(expand(path.read_text(encoding="utf-8"), dialect, more), _ADAPTERS[dialect])
+        for name in queries.available_queries:
+            if name.endswith("_cursor"):
+                continue
+            if name in found:
+                raise ValueError(f"the statement {subject}.{name} is defined twice for {dialect}")
+            found[name] = getattr(queries, name).sql
+    return found
+
+
+def query(function: Verb[P, T]) -> Verb[P, T]:
+    """A question. `list[Row]` gives every row, `Row | None` the first; a row of one value is that value."""
+    statement = Statement(function)
+    return _verb(function, statement, lambda tx, parameters: tx.query(statement, parameters))
+
+
+def records(function: Verb[P, T]) -> Verb[P, T]:
+    """The same for many rows on the hot path: built of the columns in their order, without their names."""
+    statement = Statement(function)
+    return _verb(function, statement, lambda tx, parameters: tx.records(statement, parameters))
+
+
+def change(function: Verb[P, int]) -> Verb[P, int]:
+    """A write that moves no step: gives how many rows it changed."""
+    statement = Statement(function)
+    return _verb(function, statement, lambda tx, parameters: tx.change(statement, parameters))
+
+
+def change_and_wake(wake: Wake) -> Callable[[Verb[P, int]], Verb[P, int]]:
+    """The same; if it changed anything, those who wait for that are woken by the commit."""
+
+    def decorate(function: Verb[P, int]) -> Verb[P, int]:
+        statement = Statement(function)
+
+        def run(tx: Transaction, parameters: dict[str, Any]) -> int:
+            changed = tx.change(statement, parameters)
+            if changed:
+                tx.wake(wake)
+            return changed
+
+        return _verb(function, statement, run)
+
+    return decorate
+
+
+def transition(function: Verb[P, list[Change]]) -> Verb[P, list[Change]]:
+    """A change of states: one guarded statement, which gives the rows that it changed.
+
+    Whoever follows changes is told. The dispatchers are woken by the commit: a step that moved may decide something.
+    """
+    return _transition(function, Wake.DECISIONS)
+
+
+def transition_in_tick(function: Verb[P, list[Change]]) -> Verb[P, list[Change]]:
+    """The same in a tick, which wakes nobody: the dispatcher ticks again at once while there is progress."""
+    return _transition(function, None)
+
+
+def _transition(function: Verb[P, list[Change]], wake: Wake | None) -> Verb[P, list[Change]]:
+    statement = Statement(function)
+
+    def run(tx: Transaction, parameters: dict[str, Any]) -> list[Change]:
+        changes: list[Change] = tx.query(statement, parameters)
+        if changes:
+            if wake is not None:
+                tx.wake(wake)
+            tx.changed([each for each in changes if each.from_state is not each.to_state])
+        return changes
+
+    return _verb(function, statement, run)
+
+
+def _verb(function: Verb[P, T], statement: Statement, run: Callable[[Transaction, dict[str, Any]], Any]) -> Verb[P, T]:
+    @wraps(function)
+    def verb(tx: Transaction, *arguments: P.args, **parameters: P.kwargs) -> T:
+        assert not arguments, f"{statement}: parameters are given by name"
+        result: T = run(tx, parameters)
+        return result
+
+    verb.statement = statement  # type: ignore[attr-defined]
+    return cast(Verb[P, T], verb)

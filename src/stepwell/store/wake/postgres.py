@@ -1,0 +1,66 @@
+"""Wake-ups on PostgreSQL: LISTEN on a connection of its own. A hint: behind a pooler it may never arrive."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from stepwell.store.wake import ANY_WAKE, Listener, Wake
+
+CONNECT_SECONDS: Final = 10
+RECONNECT_SECONDS: Final = 5.0
+
+_LOGGER: Final = logging.getLogger("stepwell.postgres")
+
+
+class PostgresListener(Listener):
+    """While its connection is lost, it may have missed anything."""
+
+    is_precise = True
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg.Connection[Any] | None = None
+        self._next_try = 0.0
+        self._connect()
+
+    def _connect(self) -> None:
+        self._next_try = time.monotonic() + RECONNECT_SECONDS
+        try:
+            connection = psycopg.connect(
+                self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, prepare_threshold=None
+            )
+            connection.execute("SELECT set_config('application_name', 'stepwell listener', false)")
+            row = connection.execute("SELECT current_schema()").fetchone()
+            assert row is not None
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(f"stepwell:{row[0]}")))
+        except psycopg.Error as error:
+            _LOGGER.warning("cannot listen (%s); polling instead", error)
+        else:
+            self._connection = connection
+
+    def fileno(self) -> int:
+        return -1 if self._connection is None else self._connection.fileno()
+
+    def poll_wakes(self) -> Collection[Wake]:
+        if self._connection is None:
+            if time.monotonic() < self._next_try:
+                return ()
+            self._connect()
+            return ANY_WAKE
+        try:
+            payloads = [notice.payload for notice in self._connection.notifies(timeout=0)]
+        except psycopg.Error:
+            self._connection.close()
+            self._connection = None
+            return ANY_WAKE
+        return {Wake(payload) for payload in payloads if payload in ANY_WAKE}
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()

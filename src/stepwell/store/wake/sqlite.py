@@ -1,0 +1,98 @@
+"""Wake-ups on SQLite, which notifies nobody: `PRAGMA data_version` tells whether another connection has committed."""
+
+from __future__ import annotations
+
+import os
+import select
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from stepwell.store.sqlite.wal import log_of
+from stepwell.store.wake import ANY_WAKE, Listener, Wake
+from stepwell.store.wake.inotify import watch_file
+
+POLL_SECONDS: Final = 0.002  # a poll takes 2.4 µs, and waking up for it ten times as much
+# Where inotify reports writes to the log, polling is only the floor under it.
+WATCHED_POLL_SECONDS: Final = 0.5
+# From the write of the log to the end of the commit there is a sync: a millisecond, on a slow disk some more.
+ALERT_SECONDS: Final = 0.05
+
+
+class SqliteListener(Listener):
+    """Polls for commits of other connections, of this process or any other.
+
+    inotify reports the write to the log shortly before the commit can be seen: from then on it polls often.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._version = self._data_version()
+        self._watch = watch_file(log_of(path))
+        self._alert_until = 0.0
+        self.poll_seconds = POLL_SECONDS if self._watch is None else WATCHED_POLL_SECONDS
+
+    def _data_version(self) -> int:
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    def fileno(self) -> int:
+        return -1 if self._watch is None else self._watch
+
+    def poll_wakes(self) -> Collection[Wake]:
+        before = self._version
+        with suppress(sqlite3.OperationalError):  # busy: poll again
+            self._version = self._data_version()
+        if self._watch is not None:
+            with suppress(BlockingIOError):
+                while os.read(self._watch, 65_536):
+                    self._alert_until = time.monotonic() + ALERT_SECONDS
+        if self._version == before:
+            return ()
+        self._alert_until = 0.0
+        return ANY_WAKE
+
+    def wait(self, files: Sequence[Any], seconds: float) -> Collection[Wake]:
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        for file in files:
+            poll.register(file, select.POLLIN)
+        while True:
+            now = time.monotonic()
+            if now < self._alert_until:
+                woken, ready = self.poll_wakes(), bool(poll.poll(0))
+                if woken or ready or now >= deadline:
+                    return woken
+                time.sleep(self.alert_seconds)
+                continue
+            woken = super().wait(files, deadline - now)
+            if woken or time.monotonic() >= self._alert_until:
+                return woken
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._watch is not None:
+            os.close(self._watch)
+
+
+class CommitListener(Listener):
+    """For a database in memory: the commits of this process are all there are."""
+
+    poll_seconds = POLL_SECONDS
+
+    def __init__(self, commits: Callable[[], int]) -> None:
+        self._commits = commits
+        self._seen = commits()
+
+    def fileno(self) -> int:
+        return -1
+
+    def poll_wakes(self) -> Collection[Wake]:
+        before, self._seen = self._seen, self._commits()
+        return ANY_WAKE if self._seen != before else ()
+
+    def close(self) -> None:
+        pass
