@@ -1,0 +1,114 @@
+"""Problems, as the person reads them who has to solve them: one line each, with its place."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from stepwell.service.config.kinds import Flaw, as_key, as_toml
+from stepwell.service.config.setting import Setting
+from stepwell.service.config.settings import all_settings, sections
+
+_LONGEST_VALUE: Final = 60  # longer ones bury the message
+
+
+def of_value(setting: Setting, flaw: Flaw) -> str:
+    """
+    >>> of_value(all_settings()[-1], Flaw("loud", "a level"))
+    '[log] level = "loud": expected a level'
+    """
+    shown = "" if setting.secret else f" = {_shorten(_show(flaw.value))}"
+    return f"{_label(setting, flaw.at)}{shown}: expected {flaw.expected}"
+
+
+def of_variable(setting: Setting, text: str, flaw: Flaw) -> str:
+    """
+    >>> of_variable(all_settings()[-1], "loud", Flaw("loud", "a level"))
+    'STEPWELL_LOG_LEVEL = "loud": expected a level'
+    """
+    shown = "" if setting.secret else f" = {_shorten(as_toml(text))}"
+    part = "".join(f"{key} = {_shorten(as_toml(flaw.value))}: " for key in flaw.at)
+    return f"{setting.variable}{shown}: {part}expected {flaw.expected}"
+
+
+def of_unknown_key(section: str, key: str) -> str:
+    """
+    >>> of_unknown_key("worker", "slot"), of_unknown_key("worker", "rescues")
+    ('[worker] slot: unknown setting; did you mean slots?', '[worker] rescues: unknown setting; did you mean [reaper] rescues?')
+    """  # noqa: E501
+    valid = [setting.key for setting in all_settings() if setting.section == section]
+    near = _homes_of(key) or difflib.get_close_matches(key, valid, n=1)
+    return f"[{section}] {as_key(key)}: unknown setting; {_hint(near, valid, 'settings')}"
+
+
+def of_unknown_section(name: str) -> str:
+    """
+    >>> of_unknown_section("workers")
+    '[workers]: unknown section; did you mean [worker]?'
+    """
+    near = [f"[{section}]" for section in difflib.get_close_matches(name, sections(), n=1)]
+    valid = [f"[{section}]" for section in sections()]
+    return f"[{as_key(name)}]: unknown section; {_hint(near, valid, 'sections')}"
+
+
+def of_key_without_section(key: str, value: object) -> str:
+    """The value is not shown: it may be a URL with a password.
+
+    >>> of_key_without_section("rescues", 3), of_key_without_section("worker", 3)
+    ('rescues: outside of a section; did you mean [reaper] rescues?', 'worker: expected a section, written as [worker]')
+    """
+    if key in sections():
+        is_array = isinstance(value, list) and all(isinstance(item, dict) for item in value)
+        return f"{f'[[{key}]]' if is_array else key}: expected a section, written as [{key}]"
+    valid = [f"[{section}]" for section in sections()]
+    return f"{as_key(key)}: outside of a section; {_hint(_homes_of(key), valid, 'sections')}"
+
+
+def of_unknown_variable(name: str) -> str:
+    """
+    >>> of_unknown_variable("STEPWELL_WORKER_SLOT")
+    'STEPWELL_WORKER_SLOT: unknown setting; did you mean STEPWELL_WORKER_SLOTS?'
+    """
+    by_section = {f"STEPWELL_{setting.section}_{setting.key}".upper(): setting.variable for setting in all_settings()}
+    near = [by_section[match] for match in difflib.get_close_matches(name, by_section, n=1, cutoff=0.8)]
+    prefix = re.match("STEPWELL_[A-Z]+_", name)
+    valid = [variable for long_name, variable in by_section.items() if prefix and long_name.startswith(prefix[0])]
+    return f"{name}: unknown setting; {_hint(near, valid, 'variables')}"
+
+
+def in_one_line(text: str) -> str:
+    """Text without line breaks and without what a terminal would obey.
+
+    >>> in_one_line("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def _homes_of(key: str) -> list[str]:
+    """The sections that have a setting of this name, with it."""
+    return [f"[{setting.section}] {key}" for setting in all_settings() if setting.key == key]
+
+
+def _hint(near: Sequence[str], valid: Sequence[str], what: str) -> str:
+    return f"did you mean {' or '.join(near)}?" if near else f"valid {what}: {', '.join(valid)}"
+
+
+def _label(setting: Setting, at: tuple[str | int, ...]) -> str:
+    label = f"[{setting.section}] {setting.key}"
+    for part in at:
+        if isinstance(part, int):
+            label += f", item {part + 1}"
+        else:
+            label = f"[{setting.section}.{setting.key}] {as_key(part)}"
+    return label
+
+
+def _show(value: object) -> str:
+    return "a table" if isinstance(value, dict) else as_toml(value)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
