@@ -65,7 +65,8 @@ def as_toml(value: Any) -> str:
 
 
 def as_key(key: str) -> str:
-    """
+    """A key as it would stand in the file.
+
     >>> as_key("slots"), as_key("two words")
     ('slots', '"two words"')
     """

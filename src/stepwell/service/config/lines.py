@@ -55,7 +55,8 @@ class Lines:
 
 
 def locate(text: str) -> Lines:
-    """
+    """Find the line of everything in a text.
+
     >>> locate("[worker]\\nslots = 4\\nqueues = [\\n  'a',\\n]").lines
     {('worker',): 1, ('worker', 'slots'): 2, ('worker', 'queues'): 3, ('worker', 'queues', 0): 4}
     """

@@ -20,7 +20,8 @@ _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 <<
 
 @dataclass(frozen=True, slots=True)
 class WholeNumber(Kind[int]):
-    """
+    """A whole number within limits.
+
     >>> WholeNumber(1).read_text("1_000")
     1000
     """
@@ -45,13 +46,14 @@ class WholeNumber(Kind[int]):
 
 @dataclass(frozen=True, slots=True)
 class Seconds(Kind[float]):
-    """
+    """A time in seconds, as a number or with units.
+
     >>> Seconds().read(30), Seconds().read("1h30m"), Seconds().read_text("0.5")
     (30.0, 5400.0, 0.5)
     """
 
     least: float = 0.0
-    most: float = 86_400.0 * 366  # a longer pause is a slip: threads cannot wait for much more, either
+    most: float = 86_400.0 * 366  # a year; more is a mistake, and some platforms cannot wait much longer
 
     def read(self, value: object) -> float:
         seconds = _seconds_of_text(value) if isinstance(value, str) else value
@@ -78,7 +80,8 @@ def _seconds_of_text(text: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Size(Kind[int]):
-    """
+    """A number of bytes; 0 means no limit.
+
     >>> Size().read("512M"), Size().read(0)
     (536870912, 0)
     """

@@ -1,9 +1,8 @@
-"""Problems, as the person reads them who has to solve them: one line each, with its place."""
+"""Problems, worded for the person who has to solve them: one line each."""
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,7 +14,8 @@ _LONGEST_VALUE: Final = 60  # longer ones bury the message
 
 
 def of_value(setting: Setting, flaw: Flaw) -> str:
-    """
+    """A value of the file that was refused.
+
     >>> of_value(all_settings()[-1], Flaw("loud", "a level"))
     '[log] level = "loud": expected a level'
     """
@@ -24,7 +24,8 @@ def of_value(setting: Setting, flaw: Flaw) -> str:
 
 
 def of_variable(setting: Setting, text: str, flaw: Flaw) -> str:
-    """
+    """A value of the environment that was refused.
+
     >>> of_variable(all_settings()[-1], "loud", Flaw("loud", "a level"))
     'STEPWELL_LOG_LEVEL = "loud": expected a level'
     """
@@ -34,27 +35,29 @@ def of_variable(setting: Setting, text: str, flaw: Flaw) -> str:
 
 
 def of_unknown_key(section: str, key: str) -> str:
-    """
+    """A key that its section does not have; where another section has it, that one is named.
+
     >>> of_unknown_key("worker", "slot"), of_unknown_key("worker", "rescues")
     ('[worker] slot: unknown setting; did you mean slots?', '[worker] rescues: unknown setting; did you mean [reaper] rescues?')
     """  # noqa: E501
     valid = [setting.key for setting in all_settings() if setting.section == section]
-    near = _homes_of(key) or difflib.get_close_matches(key, valid, n=1)
+    near = _homes_of(key) or _near(key, valid)
     return f"[{section}] {as_key(key)}: unknown setting; {_hint(near, valid, 'settings')}"
 
 
 def of_unknown_section(name: str) -> str:
-    """
+    """A table that is no section.
+
     >>> of_unknown_section("workers")
     '[workers]: unknown section; did you mean [worker]?'
     """
-    near = [f"[{section}]" for section in difflib.get_close_matches(name, sections(), n=1)]
+    near = [f"[{section}]" for section in _near(name, list(sections()))]
     valid = [f"[{section}]" for section in sections()]
     return f"[{as_key(name)}]: unknown section; {_hint(near, valid, 'sections')}"
 
 
 def of_key_without_section(key: str, value: object) -> str:
-    """The value is not shown: it may be a URL with a password.
+    """A key at the top level. Its value is not shown: it may be a URL with a password.
 
     >>> of_key_without_section("rescues", 3), of_key_without_section("worker", 3)
     ('rescues: outside of a section; did you mean [reaper] rescues?', 'worker: expected a section, written as [worker]')
@@ -67,15 +70,18 @@ def of_key_without_section(key: str, value: object) -> str:
 
 
 def of_unknown_variable(name: str) -> str:
-    """
+    """A variable that must mean a setting, but names none.
+
     >>> of_unknown_variable("STEPWELL_WORKER_SLOT")
     'STEPWELL_WORKER_SLOT: unknown setting; did you mean STEPWELL_WORKER_SLOTS?'
     """
-    by_section = {f"STEPWELL_{setting.section}_{setting.key}".upper(): setting.variable for setting in all_settings()}
-    near = [by_section[match] for match in difflib.get_close_matches(name, by_section, n=1, cutoff=0.8)]
-    prefix = re.match("STEPWELL_[A-Z]+_", name)
-    valid = [variable for long_name, variable in by_section.items() if prefix and long_name.startswith(prefix[0])]
-    return f"{name}: unknown setting; {_hint(near, valid, 'variables')}"
+    for section in sections():
+        if name.startswith(prefix := f"STEPWELL_{section}_".upper()):
+            variables = {setting.key: setting.variable for setting in all_settings() if setting.section == section}
+            near = [variables[key] for key in _near(name.removeprefix(prefix).lower(), list(variables))]
+            return f"{name}: unknown setting; {_hint(near, list(variables.values()), 'variables')}"
+    near = difflib.get_close_matches(name, [setting.variable for setting in all_settings()], n=1)
+    return f"{name}: unknown setting; {_hint(near, [], 'variables')}"
 
 
 def in_one_line(text: str) -> str:
@@ -90,6 +96,12 @@ def in_one_line(text: str) -> str:
 def _homes_of(key: str) -> list[str]:
     """The sections that have a setting of this name, with it."""
     return [f"[{setting.section}] {key}" for setting in all_settings() if setting.key == key]
+
+
+def _near(word: str, valid: Sequence[str]) -> list[str]:
+    """What was probably meant: a longer name that begins so, or one that is spelt much like it."""
+    longer = [name for name in valid if name.startswith(f"{word}_")]
+    return longer[:1] or difflib.get_close_matches(word, valid, n=1)
 
 
 def _hint(near: Sequence[str], valid: Sequence[str], what: str) -> str:

@@ -17,7 +17,8 @@ _FALSE: Final = ("false", "no", "off", "0")
 
 @dataclass(frozen=True, slots=True)
 class Flag(Kind[bool]):
-    """
+    """True or false.
+
     >>> Flag().read(True), Flag().read_text("off")
     (True, False)
     """
@@ -75,7 +76,8 @@ class Choice(Kind[T]):
 
 @dataclass(frozen=True, slots=True)
 class FilePath(Kind[Path]):
-    """
+    """The path of a file, which need not exist yet.
+
     >>> FilePath().read("logs/dispatcher.log").name
     'dispatcher.log'
     """
@@ -90,7 +92,8 @@ class FilePath(Kind[Path]):
 
 
 def one_of(options: list[str]) -> str:
-    """
+    """A list of alternatives in words.
+
     >>> one_of(["red"]), one_of(["red", "green", "blue"])
     ('red', 'red, green or blue')
     """
