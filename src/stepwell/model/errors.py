@@ -64,6 +64,17 @@ class AppNotFound(StepwellError):
     """What was named as `module:variable` is no app."""
 
 
+class ConfigError(StepwellError):
+    """Settings that cannot be used: one line for each problem, with its file and line or its environment variable."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
+
+
 class StepTimeout(StepwellError, TimeoutError):
     """A step that somebody waited for has not ended in time; it goes on all the same."""
 

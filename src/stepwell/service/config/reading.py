@@ -1,0 +1,109 @@
+"""The file and the environment become a `Config`; everything that is wrong with them becomes one error."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from stepwell.model.errors import ConfigError
+from stepwell.service.config import problems
+from stepwell.service.config.config import Config, Origin
+from stepwell.service.config.document import Document, Unreadable, read_document
+from stepwell.service.config.kinds import BadValue
+from stepwell.service.config.setting import Setting
+from stepwell.service.config.settings import all_settings, sections
+
+# Kubernetes sets these for a service that is named, say, stepwell-worker.
+_SERVICE_LINK: Final = re.compile(r"STEPWELL_\w*?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_\w+)?)")
+
+
+def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
+    """Read the file (`path`, else STEPWELL_CONFIG, else stepwell.toml if there is one) and the environment, which wins.
+
+    Raises one `ConfigError` with every problem of both.
+
+    >>> config = load_config(Path(os.devnull), {"STEPWELL_WORKER_SLOTS": "4"})
+    >>> config.worker.slots, str(config.origin("worker.slots"))
+    (4, 'STEPWELL_WORKER_SLOTS')
+    """
+    reading = _Reading()
+    try:
+        reading.read_file(read_document(path, environ))
+    except Unreadable as error:
+        reading.problems.append(str(error))
+    reading.read_environment(environ)
+    if reading.problems:
+        raise ConfigError(*map(problems.in_one_line, reading.problems))
+    return reading.config()
+
+
+class _Reading:
+    """Collects values, where they were set, and problems."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._values: dict[str, dict[str, Any]] = {section: {} for section in sections()}
+        self._origins: dict[str, Origin] = {}
+
+    def config(self) -> Config:
+        made = {section: struct(**self._values[section]) for section, struct in sections().items()}
+        return Config(**made, origins=self._origins)
+
+    def read_file(self, document: Document) -> None:
+        settings = {(setting.section, setting.key): setting for setting in all_settings()}
+        found: list[tuple[int, str]] = []
+        for section, table in document.tables.items():
+            if not isinstance(table, dict):
+                found.append(self._at(document, problems.of_key_without_section(section, table), section))
+            elif section not in sections():
+                found.append(self._at(document, problems.of_unknown_section(section), section))
+            else:
+                for key, value in table.items():
+                    if (setting := settings.get((section, key))) is None:
+                        found.append(self._at(document, problems.of_unknown_key(section, key), section, key))
+                    else:
+                        found += self._read_value(document, setting, value)
+        self.problems += [problem for _, problem in sorted(found, key=lambda item: item[0])]
+
+    def _read_value(self, document: Document, setting: Setting, value: object) -> list[tuple[int, str]]:
+        place = (setting.section, setting.key)
+        try:
+            read = setting.kind.read(value)
+        except BadValue as error:
+            return [self._at(document, problems.of_value(setting, flaw), *place, *flaw.at) for flaw in error.flaws]
+        self._set(setting, read, Origin("file", document.where(*place)))
+        return []
+
+    def _at(self, document: Document, problem: str, *place: str | int) -> tuple[int, str]:
+        return document.lines.of(place) or 0, f"{document.where(*place)}: {problem}"
+
+    def read_environment(self, environ: Mapping[str, str]) -> None:
+        for setting in all_settings():
+            text = environ.get(setting.variable, "")
+            if not text:  # as in click: an empty variable is one that is not set
+                continue
+            try:
+                self._set(setting, setting.kind.read_text(text), Origin("environment", setting.variable))
+            except BadValue as error:
+                self.problems += [problems.of_variable(setting, text, flaw) for flaw in error.flaws]
+        self.problems += [problems.of_unknown_variable(name) for name in sorted(environ) if _is_misspelt(name)]
+
+    def _set(self, setting: Setting, value: Any, origin: Origin) -> None:
+        self._values[setting.section][setting.key] = value
+        self._origins[setting.name] = origin
+
+
+def _is_misspelt(name: str) -> bool:
+    """Whether it must mean a setting. Other variables that begin with STEPWELL_ may belong to somebody else."""
+    variables = [setting.variable for setting in all_settings()]
+    if not name.startswith("STEPWELL_") or name in variables or _SERVICE_LINK.fullmatch(name):
+        return False
+    if any(name.startswith(f"STEPWELL_{section}_".upper()) for section in sections()):
+        return True
+    # A section is easily misspelt, too. STEPWELL_DB and STEPWELL_APP are too short to be compared by.
+    long_ones = [variable for variable in variables if variable.count("_") > 1]
+    return bool(difflib.get_close_matches(name, long_ones, n=1, cutoff=0.9))

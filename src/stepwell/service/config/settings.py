@@ -1,0 +1,186 @@
+"""Every setting: its section, type, default and meaning. A feature adds its struct here and one line to `Sections`."""
+
+# ruff: noqa: RUF009 - `setting` makes a field, as `dataclasses.field` does
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, get_args
+
+from stepwell.service.config.kinds import Kind
+from stepwell.service.config.names import Names, PerName
+from stepwell.service.config.numbers import Seconds, Size, WholeNumber
+from stepwell.service.config.setting import Setting, setting, settings_of
+from stepwell.service.config.words import Choice, FilePath, Text
+
+ExecutorName: TypeAlias = Literal["process", "thread", "async"]
+StrategyName: TypeAlias = Literal["oldest-first", "by-weight"]
+LevelName: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+_EXECUTOR: Final[Kind[ExecutorName]] = Choice(get_args(ExecutorName))
+_STRATEGY: Final[Kind[StrategyName]] = Choice(get_args(StrategyName))
+_LEVEL: Final[Kind[LevelName]] = Choice(get_args(LevelName))
+_DAY: Final = 86_400.0  # no worker is waited for longer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSettings:
+    """Where the steps are."""
+
+    url: str = setting(
+        "sqlite:///stepwell.db",
+        Text(r"(sqlite|postgres|postgresql):\S.*", "a URL like sqlite:///file.db or postgresql://host/name"),
+        "The database, for commands that take no app. An app opens its own.",
+        constant="cli.target:DEFAULT_URL",
+        variable="STEPWELL_DB",
+        secret=True,
+    )
+    max_connections: int = setting(
+        8,
+        WholeNumber(2),
+        "Connections that one process opens to PostgreSQL, at most.",
+        constant="store.postgres:MAX_CONNECTIONS",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppSettings:
+    """Which app is run."""
+
+    name: str | None = setting(
+        None,
+        Text(r"[^\s:]+:[^\s:]+", "module:variable, like shop.jobs:app"),
+        "The app with the jobs, as `module:variable`.",
+        variable="STEPWELL_APP",
+    )
+    queues: tuple[str, ...] = setting(
+        (), Names(), "Queues beyond default, priority, candles, indicators and one for each host."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """What `stepwell worker` and `stepwell up` run steps with."""
+
+    slots: int | None = setting(None, WholeNumber(1), "Steps that run at once. Unset: one per core, at least 2.")
+    executor: ExecutorName = setting(
+        "process",
+        _EXECUTOR,
+        "Where steps run: `process` (one for each slot), `thread`, or `async` (one event loop).",
+    )
+    queues: tuple[str, ...] = setting((), Names(), "Queues to serve, the preferred ones first. Empty: all, no order.")
+    strategy: StrategyName = setting(
+        "oldest-first",
+        _STRATEGY,
+        "Which steps get free slots: `oldest-first`, or `by-weight` for a share per job.",
+    )
+    lease_seconds: float = setting(
+        30.0,
+        Seconds(0.5, _DAY),
+        "Time without a heartbeat after which a worker counts as dead and its steps go to others.",
+        constant="run.worker_row:ALIVE_SECONDS",
+    )
+    grace_seconds: float = setting(
+        30.0,
+        Seconds(0, _DAY),
+        "Time for running steps to end after a signal to stop.",
+        constant="run.worker:GRACE_SECONDS",
+    )
+    max_memory: int = setting(0, Size(), "Address space of one slot's process (executor `process`). 0: no limit.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatcherSettings:
+    """What `stepwell dispatcher` and `stepwell up` dispatch with."""
+
+    groups: tuple[str, ...] = setting((), Names(), "Groups to dispatch. Empty: all.")
+    batch_limit: int = setting(
+        512, WholeNumber(1), "Steps that one tick of a group dispatches, at most.", constant="dispatch.tick:BATCH_LIMIT"
+    )
+    batch_limits: Mapping[str, int] = setting(
+        {}, PerName(WholeNumber(1)), "The same for single groups: a table of groups and numbers."
+    )
+    lock_seconds: float = setting(
+        30.0,
+        Seconds(1, _DAY),
+        "Time after which another dispatcher takes over the groups of one that died.",
+        constant="dispatch.lock:LOCK_SECONDS",
+    )
+    sweep_seconds: float = setting(
+        300.0, Seconds(1), "Time between two sweeps.", constant="dispatch.dispatcher:SWEEP_SECONDS"
+    )
+    ticks_kept: int = setting(
+        1_000, WholeNumber(1), "Ticks of each group that stay in the tick log.", constant="dispatch.tick:TICKS_KEPT"
+    )
+
+    def batch_limit_of(self, group: str) -> int:
+        """The limit of this group."""
+        return self.batch_limits.get(group, self.batch_limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaperSettings:
+    """How `stepwell reaper` and `stepwell up` recover the steps of dead workers."""
+
+    round_seconds: float = setting(
+        5.0, Seconds(0.1, _DAY), "Time between two rounds.", constant="operate.reaper:ROUND_SECONDS"
+    )
+    untaken_seconds: float = setting(
+        300.0,
+        Seconds(1),
+        "Time after which a dispatched step that no worker has claimed returns to Pending.",
+        constant="operate.reaper:UNTAKEN_SECONDS",
+    )
+    stalled_seconds: float = setting(
+        60.0,
+        Seconds(1),
+        "Time without progress, despite work and a free slot, after which a group is reported as stalled.",
+        constant="operate.reaper:STALLED_SECONDS",
+    )
+    dead_worker_retention_seconds: float = setting(
+        300.0,
+        Seconds(0),
+        "Time for which the rows of dead workers are kept.",
+        constant="operate.reaper:DEAD_WORKER_RETENTION_SECONDS",
+    )
+    rescues: int = setting(
+        3,
+        WholeNumber(0),
+        "Times that a step is rescued from a dead worker; the next death fails it.",
+        constant="run.finish:RESCUES",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """Where the log goes."""
+
+    file: Path | None = setting(None, FilePath(), "The dispatcher's log, like `logs/dispatcher.log`. Unset: no file.")
+    level: LevelName = setting("warning", _LEVEL, "What commands that run for long write to stderr.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sections:
+    """The table of sections: `[name]` in the file is the field of that name here."""
+
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    app: AppSettings = field(default_factory=AppSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
+    reaper: ReaperSettings = field(default_factory=ReaperSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+@cache
+def sections() -> Mapping[str, type]:
+    """The struct of each section, by its name."""
+    return {section.name: section.default_factory for section in fields(Sections)}  # type: ignore[misc]
+
+
+@cache
+def all_settings() -> tuple[Setting, ...]:
+    """Every setting of every section, in their order."""
+    return tuple(made for section, struct in sections().items() for made in settings_of(section, struct))
