@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from stepwell.model.ids import uuid7, uuid7s
+from stepwell.model.ids import Uuid7Generator
 from stepwell.store import Database, Transaction
 
 GROUP: Final = "alpha"
@@ -75,6 +75,7 @@ class Loader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.uuids = Uuid7Generator()
         self._now = database.now()
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._ids: Iterator[int] = iter(())
@@ -126,7 +127,7 @@ class Loader:
 
     def parent(self, state: str = "Pending", *, parent: Parent | None = None, status: str | None = None) -> Parent:
         """A step that has children."""
-        child_block = uuid7()
+        child_block = self.uuids.next()
         number, uuid = self.step(state, parent=parent, child_block=child_block, status=status)
         return Parent(number, child_block, uuid if parent is None else parent.workflow)
 
@@ -138,7 +139,7 @@ class Loader:
             "steps": [], "step_transitions": [], "steps_agenda": [], "steps_unconcluded": [], "step_dependencies": []
         }  # fmt: skip
         self._ids = iter(self._database.transact(lambda tx: tx.numbers("next_step_ids", BATCH)))
-        self._uuids, self._left = iter(uuid7s(BATCH)), BATCH
+        self._uuids, self._left = iter(self.uuids.many(BATCH)), BATCH
 
     def _write(self, tx: Transaction) -> None:
         if self._database.dialect == "postgres":

@@ -68,10 +68,10 @@ _settings_of: Final = attrgetter(*SETTINGS)
 _USUAL_SETTINGS: Final = _settings_of(NewStep(action="any"))
 
 
-def said(draft: NewStep) -> dict[str, Any]:
+def non_default_settings(draft: NewStep) -> dict[str, Any]:
     """The settings of a draft that are not the usual ones.
 
-    >>> said(NewStep(action="fetch", max_retries=3, timeout=5.0))
+    >>> non_default_settings(NewStep(action="fetch", max_retries=3, timeout=5.0))
     {'timeout': 5.0}
     """
     settings = zip(SETTINGS, _settings_of(draft), _USUAL_SETTINGS, strict=True)

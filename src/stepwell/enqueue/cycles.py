@@ -14,7 +14,7 @@ from stepwell.model.errors import InvalidStep
 from stepwell.store import Transaction
 
 if TYPE_CHECKING:
-    from stepwell.enqueue.place import Placement
+    from stepwell.enqueue.place.placement import Placement
 
 Key = Any  # a step's id, or the identity of one that has no id yet
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from stepwell.define.registry import Registry
+from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
@@ -21,7 +22,6 @@ from stepwell.run.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import ThreadHeartbeat
-from stepwell.run.lifecycle import describe
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database

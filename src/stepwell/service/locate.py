@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from stepwell.model.error_text import describe
 from stepwell.model.errors import AppNotFound, DatabaseUnavailable, SchemaError, StepwellError
-from stepwell.run.lifecycle import describe
 from stepwell.store.migrate import taking_the_schema_for_granted
 
 if TYPE_CHECKING:

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from stepwell.model import reasons
+from stepwell.model.error_text import describe, stack_of
 from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError, UnknownAction
 from stepwell.run.channel import run_here
 from stepwell.run.claimed import ClaimedStep
 from stepwell.run.ending import Ending
 from stepwell.run.executors.inbox import Said
-from stepwell.run.lifecycle import describe, stack_of
-from stepwell.run.running import LeaseLost, RunningStep
+from stepwell.run.running import RunningStep
+from stepwell.run.supervision import LeaseLost
 from stepwell.service.locate import load_app
 from stepwell.service.signals import WORKER_SIGNALS
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.define.registry import Registry
+from stepwell.model.error_text import describe, stack_of
 from stepwell.run.channel import DirectChannel, run_here
 from stepwell.run.claimed import Claim, Ended
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
-from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.running import RunningStep
 from stepwell.service.wakeup import WakePipe
 from stepwell.store import Database

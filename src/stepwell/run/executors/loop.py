@@ -92,7 +92,6 @@ class LoopExecutor(InProcessExecutor):
         try:
             step = RunningStep(claim.step, line)
             definition = self._registry[step.action]
-            step.database = self._database
             self._end(claim, await handle(definition, step, claim.step.arguments))
         except BaseException as error:
             self._end(claim, error)

@@ -1,0 +1,47 @@
+"""The names that a step may ask for: queues, and the groups in rotation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from stepwell.define.drafts import NewStep
+from stepwell.enqueue.place import Names
+from stepwell.model.errors import StepwellError
+from stepwell.model.ids import Uuid7Generator
+from stepwell.store import Transaction
+
+
+class NameCache:
+    """Remembers the queues and groups that it has seen, so that most calls need not read them."""
+
+    def __init__(self, declared: Callable[[], Collection[str]], uuids: Uuid7Generator) -> None:
+        self._declared = declared
+        self._uuids = uuids
+        self._queues: set[str] = set()
+        self._rotation: list[str] = []
+
+    def for_drafts(self, tx: Transaction, drafts: Iterable[NewStep]) -> Names:
+        """The names that these steps need; a declared queue that does not exist yet is created."""
+        if not self._rotation:
+            self._rotation = [row["group"] for row in tx.rows("rotation")]
+            if not self._rotation:
+                raise StepwellError(
+                    "no group has a place in the rotation (a column of `steps_dispatcher`): "
+                    "new steps would belong nowhere; nothing was written"
+                )
+        requested = {draft.queue for draft in drafts if draft.queue is not None}
+        if requested <= self._queues:
+            return Names(self._queues, self._rotation, self._uuids)
+        self._queues = {row["name"] for row in tx.rows("queue_names")}
+        new = (requested - self._queues).intersection(self._declared())
+        for queue in sorted(new):
+            tx.change("add_queue", name=queue)
+        # The new ones are not remembered: this transaction may be rolled back.
+        return Names(self._queues | new, self._rotation, self._uuids)
+
+    def read(self, tx: Transaction) -> Names:
+        """All names as they are now."""
+        queues = {row["name"] for row in tx.rows("queue_names")}
+        for queue in sorted(new := {*self._declared()} - queues):
+            tx.change("add_queue", name=queue)
+        return Names(queues | new, [row["group"] for row in tx.rows("rotation")], self._uuids)
