@@ -92,8 +92,8 @@ class Stepwell:
         self._workers = WorkerBuilder(
             self.database, self.jobs, self._finisher, self.limits, self._queues, lambda: name_of(self)
         )
-        self._actions = Actions(self.database)
-        self._reader = Reader(self.database)
+        self.actions = Actions(self.database)
+        self.reader = Reader(self.database)
         self._crews: list[Crew] = []
 
     def close(self) -> None:
@@ -158,13 +158,7 @@ class Stepwell:
         return Reaper(self.database, self.events, round_seconds=round_seconds)
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
-        """A worker with a number of slots: threads of this process, processes of their own, or one event loop.
-
-        The settings are those of `WorkerSettings`. With `executor="process"` every slot imports the app by its name
-        (`app_name`, as `module:variable`; found out if not given), and `max_memory` is the address space in bytes that
-        one may use. `strategy` shares the free slots out: oldest first (`SortByDateCreated`), or by the weights of the
-        jobs (`DivideTotalValueEqually`).
-        """
+        """A worker with a number of slots: threads of this process, processes of their own, or one event loop."""
         return self._workers.build(WorkerSettings(**settings))
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
@@ -203,23 +197,23 @@ class Stepwell:
 
     def step(self, which: AnyStep) -> Step:
         """One step as it is now."""
-        return self._reader.step(which)
+        return self.reader.step(which)
 
     def steps(self, *, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match."""
-        return self._reader.steps(limit, before, **filters)
+        return self.reader.steps(limit, before, **filters)
 
     def history(self, which: AnyStep) -> list[Transition]:
         """Every change of state of a step."""
-        return self._reader.history(which)
+        return self.reader.history(which)
 
     def tree(self, which: AnyStep) -> TreeNode:
         """A step with its descendants."""
-        return self._reader.tree(which)
+        return self.reader.tree(which)
 
     def logs(self, which: AnyStep) -> list[dict[str, Any]]:
         """What the code of a step logged (`step.log`)."""
-        return self._reader.logs(which)
+        return self.reader.logs(which)
 
     def explain(self, which: AnyStep) -> Explanation:
         """Why a step is not running."""
@@ -227,49 +221,49 @@ class Stepwell:
 
     def stats(self) -> dict[str, Any]:
         """Counts by state, stage and group."""
-        return self._reader.stats()
+        return self.reader.stats()
 
     def workers(self) -> list[dict[str, Any]]:
         """The workers, what they serve and how much they run."""
-        return self._reader.workers()
+        return self.reader.workers()
 
     def groups(self) -> list[dict[str, Any]]:
         """The groups with their locks."""
-        return self._reader.groups()
+        return self.reader.groups()
 
     def ticks(self, group: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
         """The tick log."""
-        return self._reader.ticks(group, limit)
+        return self.reader.ticks(group, limit)
 
     # act ----------------------------------------------------------------------------------------------
 
     def retry(self, which: AnyStep, *, who: str, why: str | None = None) -> list[int]:
         """Return a step to Pending with what ended because of it; returns the ids of all revived steps."""
-        return self._actions.retry(self.step(which).id, who, why)
+        return self.actions.retry(self.step(which).id, who, why)
 
     def cancel(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Cancel a step and, with the next ticks, all below it."""
-        self._actions.cancel(self.step(which).id, who, why)
+        self.actions.cancel(self.step(which).id, who, why)
 
     def skip(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Conclude a step without running it."""
-        self._actions.skip(self.step(which).id, who, why)
+        self.actions.skip(self.step(which).id, who, why)
 
     def complete(self, which: AnyStep, *, who: str, why: str | None = None, response: Any = None) -> None:
         """Resolve a step by hand, with a result."""
-        self._actions.complete(self.step(which).id, who, why, response)
+        self.actions.complete(self.step(which).id, who, why, response)
 
     def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
         """Move a step by hand to another state, as far as the table of transitions allows it to an operator."""
-        transition_by_hand(self._actions, self.step(which), state, who, why)
+        transition_by_hand(self.actions, self.step(which), state, who, why)
 
     def pause_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Hold back the Pending steps of a step's workflow."""
-        self._actions.pause_workflow(_workflow_of(self.step(which)), who, why)
+        self.actions.pause_workflow(_workflow_of(self.step(which)), who, why)
 
     def resume_workflow(self, which: AnyStep, *, who: str) -> None:
         """Let a paused workflow continue."""
-        self._actions.resume_workflow(_workflow_of(self.step(which)), who)
+        self.actions.resume_workflow(_workflow_of(self.step(which)), who)
 
     # check --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from stepwell.define.definition import JobDefinition
 from stepwell.define.policy import MAX_NOT_COMPLETED, Policy, RetryRule
 from stepwell.define.registration import Computes, ComputesLater, Registration
 from stepwell.model.errors import StepwellError
-from stepwell.share.strategies import DEFAULT_WEIGHT, Priority
+from stepwell.share.strategy import DEFAULT_WEIGHT, Priority
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stepwell.define.backoff import Backoff, problem_of_backoff
 from stepwell.define.signature import is_coroutine
-from stepwell.share.strategies import DEFAULT_WEIGHT, Priority
+from stepwell.share.strategy import DEFAULT_WEIGHT, Priority
 
 MAX_NOT_COMPLETED: Final = 20
 RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], bool]

@@ -17,7 +17,7 @@ from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.worker import GRACE_SECONDS, Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
 from stepwell.share.limits import Limits
-from stepwell.share.strategies import Strategy
+from stepwell.share.strategy import Strategy
 from stepwell.store import Database
 
 MAX_SECONDS: Final = 86_400.0  # a day: more is a mistake in the unit
@@ -38,13 +38,18 @@ class WorkerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """The same, checked and with their defaults."""
+    """The same, checked and with their defaults.
 
-    queues: Sequence[str] = ()  # those that always exist, the host's and the app's
+    With `executor="process"` every slot imports the app by its name (`app_name`, as `module:variable`; found out if not
+    given), and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out:
+    oldest first (`SortByDateCreated`), or by the weights of the jobs (`DivideTotalValueEqually`).
+    """
+
+    queues: Sequence[str] = ()  # empty: those that always exist, the host's, and those that the app declares
     slots: int = 8
     executor: ExecutorKind = "thread"
-    app_name: str | None = None  # `module:variable`, for slots that are processes; found out if not given
-    max_memory: int = 0  # bytes of address space of a slot that is a process; 0: no limit
+    app_name: str | None = None
+    max_memory: int = 0  # no limit
     strategy: Strategy | None = None
     alive_seconds: float = ALIVE_SECONDS
     grace_seconds: float = GRACE_SECONDS

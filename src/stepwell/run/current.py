@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Final
+from weakref import WeakValueDictionary
 
 from stepwell.define.drafts import NewStep
 from stepwell.enqueue.place import names_others
@@ -32,16 +33,19 @@ def running_step() -> RunningStep | None:
 class RunningSteps:
     """The runs of one app in this process.
 
-    A thread that a job starts has no context of its own, so it cannot know which run it belongs to. Code that uses the
-    app to create children of a step finds the run of that step here.
+    A thread that a job starts has an empty context, so it cannot know which run it belongs to. When such code creates
+    children of a step, the run of that step is found here: among those of the app that it uses, else among those of the
+    other apps of this process (a program may open a database twice, for example if a module is imported as the main
+    program and again by its name).
     """
 
-    __slots__ = ("_steps", "database", "uuids")
+    __slots__ = ("__weakref__", "_steps", "database", "uuids")
 
     def __init__(self, database: Database, uuids: Uuid7Generator) -> None:
         self.database = database
         self.uuids = uuids  # of their children, which have them before they are written
         self._steps: dict[int, RunningStep] = {}  # by identity: two runs may have the same step, one of them lost
+        _apps_of_this_process[id(self)] = self
 
     def add(self, step: RunningStep) -> None:
         step.running_steps = self
@@ -53,20 +57,27 @@ class RunningSteps:
     def parent_of(self, drafts: Sequence[NewStep]) -> RunningStep | None:
         """The run that these are part of, because they are to stand below its step.
 
-        First the run of the calling code, which may be one of another app on the same database.
+        The run of the calling code comes first.
         """
         if not any(map(names_others, drafts)):
             return None
-        here = running_step()
-        for step in [*([] if here is None else [here]), *self._steps.values()]:
-            if step.is_parent_of(drafts, self.database):
-                return step
-        return None
+        candidates = [*self._steps.values()]
+        if (here := running_step()) is not None:
+            candidates.insert(0, here)
+        for reference in _apps_of_this_process.valuerefs():  # a copy: other threads may open apps meanwhile
+            if (others := reference()) is not None and others is not self:
+                candidates += others._steps.values()
+        return next((step for step in candidates if step.is_parent_of(drafts, self.database)), None)
 
     def is_kept_by_caller(self, uuid: str) -> bool:
         """Whether the calling code runs for a step that keeps this one until it has ended."""
         here = running_step()
         return here is not None and here.keeps(uuid)
+
+
+# Only for threads without a context, see above: which apps a process has is a fact of the process. It keeps none of
+# them alive, and holds nothing else.
+_apps_of_this_process: Final[WeakValueDictionary[int, RunningSteps]] = WeakValueDictionary()
 
 
 class entered:  # noqa: N801 - used as a word: `with entered(steps, step)`. Not a generator: it is part of every run.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
 from stepwell.model import codec
+from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
 from stepwell.run.children import NewChildren
@@ -33,6 +33,7 @@ class RunningStep(StepFacts):
         "_channel",
         "_checkpoint",
         "_children",
+        "_clock",
         "_started",
         "arguments",
         "reached",
@@ -41,10 +42,11 @@ class RunningStep(StepFacts):
         "running_steps",
     )  # fmt: skip
 
-    def __init__(self, facts: ClaimedStep, channel: Channel) -> None:
+    def __init__(self, facts: ClaimedStep, channel: Channel, clock: Clock) -> None:
         super().__init__(facts)
         self._channel = channel
-        self._started = time.monotonic()
+        self._clock = clock
+        self._started = clock.monotonic()
         self._children: NewChildren | None = None  # most have none
         self._checkpoint = facts.checkpoint
         self.running_steps: RunningSteps | None = None  # those of the app that runs it, once it has begun
@@ -59,7 +61,7 @@ class RunningStep(StepFacts):
     @property
     def timeout_reached(self) -> bool:
         """Time to end: what still runs after the cooldown is killed."""
-        return self.timeout > 0 and time.monotonic() - self._started >= self.timeout
+        return self.timeout > 0 and self._clock.monotonic() - self._started >= self.timeout
 
     @property
     def cancel_requested(self) -> bool:

@@ -180,7 +180,7 @@ def _run(app: Stepwell, app_name: str, step: ClaimedStep, line: PipeChannel) -> 
     except UnknownAction as error:
         where = f"{app_name}, as the processes of this worker import it, does not define it: is it defined elsewhere?"
         return Ending(verb="fail", reason=reasons.ERROR, error=f"{describe(error)}; {where}")
-    return run_here(definition, RunningStep(step, line), step.arguments)
+    return run_here(definition, RunningStep(step, line, app.clock), step.arguments)
 
 
 def _ended(number: int, ending: Ending) -> bytes:

@@ -50,7 +50,7 @@ class InProcessExecutor(Executor):
     def _run_here(self, claim: Claim, line: DirectChannel) -> None:
         """The whole run, in the calling thread."""
         try:
-            step = RunningStep(claim.step, line)
+            step = RunningStep(claim.step, line, self._database.clock)
             self._end(claim, run_here(self._registry[step.action], step, claim.step.arguments))
         except BaseException as error:
             self._end(claim, error)

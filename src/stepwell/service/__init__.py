@@ -1,0 +1,1 @@
+"""What runs for long: parts, their loops, and the crew that starts and stops them."""
