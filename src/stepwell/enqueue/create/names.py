@@ -17,27 +17,29 @@ class NameCache:
     def __init__(self, declared: Callable[[], Collection[str]], uuids: Uuid7Generator) -> None:
         self._declared = declared
         self._uuids = uuids
-        self._queues: set[str] = set()
-        self._rotation: list[str] = []
+        self._seen = Names(set(), [], uuids)
 
     def for_drafts(self, tx: Transaction, drafts: Iterable[NewStep]) -> Names:
         """The names that these steps need; a declared queue that does not exist yet is created."""
-        if not self._rotation:
-            self._rotation = [row["group"] for row in tx.rows("rotation")]
-            if not self._rotation:
+        seen = self._seen
+        if not seen.rotation:
+            rotation = [row["group"] for row in tx.rows("rotation")]
+            if not rotation:
                 raise StepwellError(
                     "no group has a place in the rotation (a column of `steps_dispatcher`): "
                     "new steps would belong nowhere; nothing was written"
                 )
+            seen = self._seen = Names(seen.queues, rotation, self._uuids)
         requested = {draft.queue for draft in drafts if draft.queue is not None}
-        if requested <= self._queues:
-            return Names(self._queues, self._rotation, self._uuids)
-        self._queues = {row["name"] for row in tx.rows("queue_names")}
-        new = (requested - self._queues).intersection(self._declared())
+        if requested <= seen.queues:
+            return seen
+        queues = {row["name"] for row in tx.rows("queue_names")}
+        seen = self._seen = Names(queues, seen.rotation, self._uuids)
+        new = (requested - queues).intersection(self._declared())
         for queue in sorted(new):
             tx.change("add_queue", name=queue)
         # The new ones are not remembered: this transaction may be rolled back.
-        return Names(self._queues | new, self._rotation, self._uuids)
+        return Names(queues | new, seen.rotation, self._uuids) if new else seen
 
     def read(self, tx: Transaction) -> Names:
         """All names as they are now."""
