@@ -96,7 +96,7 @@ def due(draft: NewStep, now: datetime) -> datetime | None:
 
 
 def encode_arguments(draft: NewStep) -> str:
-    """Its arguments as JSON: an object, for they become the keywords of the job."""
+    """Its arguments as JSON: an object, because they become the keyword arguments of the job."""
     text = codec.encode(draft.arguments)
     if not text.startswith("{"):
         raise InvalidStep(
