@@ -23,9 +23,10 @@ demo: $(BASE) ## run the demo on the base installation
 test: $(DEV) ## run every test on SQLite and PostgreSQL; ARGS go to pytest
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
-lint: $(DEV) ## check style and formatting
+lint: $(DEV) ## check style, formatting and what imports what
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(DEV) ## mend style and formatting
 	@$(BIN)/ruff check --fix .

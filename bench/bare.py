@@ -12,7 +12,7 @@ import psycopg
 
 from bench.timing import stopwatch
 from stepwell import Stepwell
-from stepwell.model.ids import uuid7s
+from stepwell.model.ids import Uuid7Generator
 
 _MOMENT: Final = "2026-01-01 00:00:00.000000+00:00"
 _GROUPS: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa")
@@ -36,6 +36,7 @@ class Bare(ABC):
 
     def __init__(self) -> None:
         self._ids = count(1)
+        self._uuids = Uuid7Generator()
 
     def side(self, steps: int, *tables: str) -> Callable[[], float]:
         """The seconds of writing the rows of so many steps to these tables, in one transaction."""
@@ -50,7 +51,7 @@ class Bare(ABC):
 
     def _ready(self, steps: int, tables: Sequence[str]) -> Ready:
         rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in TABLES}
-        for place, (number, uuid) in enumerate(zip(self._ids, uuid7s(steps), strict=False)):
+        for place, (number, uuid) in enumerate(zip(self._ids, self._uuids.many(steps), strict=False)):
             arguments, group = f'{{"symbol":"BTC","number":{place}}}', _GROUPS[place % 10]
             rows["steps"].append((
                 number, uuid, uuid, uuid, 1, "fetch", arguments, "default", group, "Pending", 3, True, _MOMENT, _MOMENT,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from stepwell.model.ids import uuid7, uuid7s
+from stepwell.model.ids import Uuid7Generator
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation
 
@@ -76,6 +76,7 @@ class Loader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.uuids = Uuid7Generator()
         self._now = database.now()
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._ids: Iterator[int] = iter(())
@@ -127,7 +128,7 @@ class Loader:
 
     def parent(self, state: str = "Pending", *, parent: Parent | None = None, status: str | None = None) -> Parent:
         """A step that has children."""
-        child_block = uuid7()
+        child_block = self.uuids.next()
         number, uuid = self.step(state, parent=parent, child_block=child_block, status=status)
         return Parent(number, child_block, uuid if parent is None else parent.workflow)
 
@@ -139,7 +140,7 @@ class Loader:
             "steps": [], "step_transitions": [], "steps_agenda": [], "steps_unconcluded": [], "step_dependencies": []
         }  # fmt: skip
         self._ids = iter(self._database.transact(lambda tx: creation.take_step_ids(tx, BATCH)))
-        self._uuids, self._left = iter(uuid7s(BATCH)), BATCH
+        self._uuids, self._left = iter(self.uuids.many(BATCH)), BATCH
 
     def _write(self, tx: Transaction) -> None:
         if self._database.dialect == "postgres":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bench.rows import BEFORE_THE_CROWD, Loader, Parent
-from stepwell.model.ids import uuid7
 
 
 def finished(loader: Loader, count: int, busy: Parent) -> None:
@@ -15,7 +14,7 @@ def finished(loader: Loader, count: int, busy: Parent) -> None:
         parent = loader.parent("Completed")
         for index in range(1, 10):
             loader.step("Completed", parent=parent, index=index)
-        block, workflow = uuid7(), uuid7()
+        block, workflow = loader.uuids.next(), loader.uuids.next()
         for index in range(1, 6):
             loader.step("Completed", block=block, workflow=workflow, index=index, has_dependents=True)
         for _ in range(5):
@@ -27,7 +26,7 @@ def blocked(loader: Loader, count: int, busy: Parent) -> None:
     """Steps that wait, a hundred each: by index, by DAG edges, under a parent, far behind in the block of `busy`."""
     made = 0
     while made < count:
-        block, workflow = uuid7(), uuid7()
+        block, workflow = loader.uuids.next(), loader.uuids.next()
         loader.step(block=block, workflow=workflow, has_dependents=True, status="delayed")
         for index in range(2, 102):
             loader.step(block=block, workflow=workflow, index=index, has_dependents=True)

@@ -9,7 +9,7 @@ from bench.timing import stopwatch
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.tick import TickReport
 from stepwell.model.claimed import Claim
-from stepwell.model.ids import uuid7
+from stepwell.model.ids import Uuid7Generator
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 
@@ -31,6 +31,7 @@ class Workload:
         self._dispatcher = app.dispatcher([GROUP])
         self._runner = app.inline_runner(slots=SLOTS)
         self._finisher = Finisher(app.database)
+        self._uuids = Uuid7Generator()
         self._round = 0
         self.busy = self._busy_parent()
 
@@ -73,7 +74,7 @@ class Workload:
         self._round += 1
         drafts: list[NewStep] = []
         for _ in range(BLOCK_PAIRS):
-            block = uuid7()
+            block = self._uuids.next()
             drafts += [NewStep(action=ACTION, group=GROUP, block=block, index=index) for index in (1, 2)]
         for _ in range(DAG_PAIRS):
             first = NewStep(action=ACTION, group=GROUP)

@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.peers.peer import DATABASE, PROCESSORS, URL, Peer, mark
 from stepwell import NewStep, Stepwell, current_step
-from stepwell.model.ids import uuid7s
+from stepwell.model.ids import Uuid7Generator
 
 EXECUTOR: Final = os.environ.get("BENCH_EXECUTOR", "thread")
 WORKERS: Final = int(os.environ.get("BENCH_WORKERS", "1"))
@@ -55,7 +55,7 @@ class Own(Peer):
         app.enqueue_many(JOB.draft() for _ in range(count))
 
     def start_chains(self, count: int, length: int) -> None:
-        blocks = list(uuid7s(count))
+        blocks = Uuid7Generator().many(count)
         drafts: list[NewStep] = []
         for index in range(1, length + 1):
             drafts += [JOB.options(block=block, index=index).draft() for block in blocks]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwell.app import Stepwell
+from stepwell.define.definition import JobDefinition
 from stepwell.define.drafts import NewStep
 from stepwell.define.job import Job
 from stepwell.define.outcomes import (
@@ -17,7 +18,6 @@ from stepwell.define.outcomes import (
     Skip,
     Stop,
 )
-from stepwell.define.registry import JobDefinition
 from stepwell.enqueue.handle import Handle
 from stepwell.model.errors import (
     ActionRefused,
@@ -36,7 +36,8 @@ from stepwell.model.errors import (
 )
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
-from stepwell.run.running import RunningStep, current_step
+from stepwell.run.current import current_step
+from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 

@@ -2,63 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar, get_args, overload
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Self, TypeVar, Unpack
 
-from stepwell.define.backoff import Backoff
+from stepwell.define.decorator import JobDecorator
+from stepwell.define.definition import JobDefinition
 from stepwell.define.drafts import NewStep
-from stepwell.define.registry import (
-    MAX_NOT_COMPLETED,
-    Computes,
-    ComputesLater,
-    JobDefinition,
-    Policy,
-    Registration,
-    Registry,
-    RetryRule,
-    known_settings,
-)
+from stepwell.define.registry import Registry
 from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.dispatch.tick import BATCH_LIMIT, TickReport
 from stepwell.enqueue.create import Creator
+from stepwell.enqueue.declared_queues import DeclaredQueues
+from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
 from stepwell.look import explain as explaining
 from stepwell.look.explain import Explanation
 from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
-from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep, StepwellError
-from stepwell.model.states import State, is_legal
+from stepwell.model.errors import InvalidStep, StepwellError
+from stepwell.model.ids import Uuid7Generator
+from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
 from stepwell.operate.reaper import ROUND_SECONDS, Reaper
-from stepwell.run.executors import Executor, ExecutorKind
-from stepwell.run.executors.loop import LoopExecutor
-from stepwell.run.executors.processes import ProcessExecutor
-from stepwell.run.executors.threads import ThreadExecutor
+from stepwell.operate.transition import transition_by_hand
+from stepwell.run.build import WorkerBuilder, WorkerOptions, WorkerSettings
+from stepwell.run.current import RunningSteps
 from stepwell.run.finish import Finisher
-from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.inline import InlineRunner
-from stepwell.run.running import RunningStep, running_parent_of
-from stepwell.run.worker import GRACE_SECONDS, Worker
-from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
+from stepwell.run.running import RunningStep
+from stepwell.run.worker import Worker
+from stepwell.run.worker_row import usual_queues
 from stepwell.service.crew import Crew
 from stepwell.service.locate import name_of
 from stepwell.share.limits import Limits
-from stepwell.share.strategies import DEFAULT_WEIGHT, Priority, Strategy
 from stepwell.store import Database, open_database
-from stepwell.store.engine import creation
 from stepwell.store.migrate import ensure_schema, migrate
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 AnyStep = Step | StepRef | int | str
-
-LONGEST_SECONDS: Final = 86_400.0  # for a worker to be waited for
+Watch = Callable[[RunningStep, State | None], None]
 
 
 class Stepwell:
@@ -80,17 +67,23 @@ class Stepwell:
     def __init__(
         self, url: str, *, queues: Iterable[str] = (), clock: Clock | None = None, migrate_schema: bool = False
     ) -> None:
-        self._queues = _queue_names(queues)
+        self.jobs = Registry()
+        self.job = JobDecorator(self)
+        self._queues = DeclaredQueues(queues, self.jobs)
         self.clock: Clock = clock or SystemClock()
         self._migrates = migrate_schema
         self.database = open_database(url, self.clock, self._prepare)
-        self.jobs = Registry()
+        uuids = Uuid7Generator()
         self.breaker = Breaker(self.database)
         self.events = Events()
         self.limits = Limits(self.database)
-        self._creator = Creator(self.database, self._declared_queues)
+        self.running_steps = RunningSteps(self.database, uuids)
+        self._creator = Creator(self.database, self._queues, uuids)
         self._finisher = Finisher(self.database, self._creator, self.events)
-        self._actions = Actions(self.database)
+        self._workers = WorkerBuilder(
+            self.database, self.jobs, self._finisher, self.limits, self._queues, lambda: name_of(self)
+        )
+        self.actions = Actions(self.database)
         self.reader = Reader(self.database)
         self._crews: list[Crew] = []
 
@@ -104,76 +97,17 @@ class Stepwell:
             migrate(database)
         else:
             ensure_schema(database)
-        if self._queues and (new := self._queues.difference(database.read(creation.queue_names))):
-            database.transact(lambda tx: [creation.add_queue(tx, name=queue) for queue in sorted(new)])
-
-    def _declared_queues(self) -> frozenset[str]:
-        """The queues that this app names, itself or by its jobs."""
-        named = (job.settings.get("queue") for job in self.jobs)
-        return self._queues.union(queue for queue in named if isinstance(queue, str) and queue)
+        self._queues.create(database)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self.database.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
-
-    # define -------------------------------------------------------------------------------------------
-
-    @overload
-    def job(self, code: Callable[P, ComputesLater[R]], /) -> JobDefinition[P, R]: ...
-    @overload
-    def job(self, code: Callable[P, Computes[R]], /) -> JobDefinition[P, R]: ...
-    @overload
-    def job(self, code: Callable[P, Awaitable[R]], /) -> JobDefinition[P, R]: ...
-    @overload
-    def job(self, code: Callable[P, R], /) -> JobDefinition[P, R]: ...
-    @overload
-    def job(
-        self,
-        *,
-        name: str | None = None,
-        retries: int = 3,
-        retry_on: RetryRule = (Exception,),
-        backoff: Backoff | None = None,
-        max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_WEIGHT,
-        max_running: int | None = None,
-        **settings: Any,
-    ) -> Registration: ...
-    def job(
-        self,
-        code: Callable[..., Any] | None = None,
-        *,
-        name: str | None = None,
-        retries: int = 3,
-        retry_on: RetryRule = (Exception,),
-        backoff: Backoff | None = None,
-        max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_WEIGHT,
-        max_running: int | None = None,
-        **settings: Any,
-    ) -> Registration | JobDefinition[Any, Any]:
-        """Register a function, a coroutine function or a `Job` class as the code of an action (its name, by default).
-
-        `retries` are re-runs beyond the first; `retry_on` says which errors deserve one (types, or a function of
-        the error); `backoff` is a number of seconds, a list of them, or a function of the number of the retry (and
-        of the error); `weight` is its share of the slots where a strategy divides them; `max_running` how many of its
-        steps run at once over all workers; `settings` are the fields of `NewStep` that every step of the job starts
-        with: queue, timeout, … (`concurrency_key` may be a function of the arguments). Without settings, `@app.job`
-        is enough.
-        """
-        if isinstance(code, str):
-            raise StepwellError(f"app.job({code!r}): the name of a job goes by name, app.job(name={code!r})")
-        policy = Policy(retry_on, backoff, max_not_completed, weight, max_running)
-        register = Registration(self, name, {"retries": retries, **settings}, policy)
-        return register if code is None else register(code)
 
     # enqueue ------------------------------------------------------------------------------------------
 
@@ -181,15 +115,16 @@ class Stepwell:
         """Create one step; `settings` are the fields of `NewStep`.
 
         A job of this app brings its own settings and checks the arguments, as its own `enqueue` does; any other action
-        is taken as it comes, for another program may know it. With `connection`, an open `sqlite3` or `psycopg`
-        connection, the step lives and dies with the caller's transaction.
+        is taken as it comes, because another program may know it. With `connection`, an open `sqlite3` or `psycopg`
+        connection, the step is committed or rolled back with the caller's transaction.
         """
-        arguments = {} if arguments is None else arguments
-        if action in self.jobs:
-            draft = self.jobs[action].options(**settings).draft_by_name(arguments)
-        else:
-            draft = NewStep(action=action, arguments=arguments, **known_settings(action, settings))
+        draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
         return self.enqueue_many([draft], connection=connection)[0]
+
+    def enqueue_job(self, job: JobDefinition[..., R], draft: NewStep) -> Handle[R]:
+        """Create one step of a job: what `job.enqueue(…)` does."""
+        (ref,) = self.enqueue_many([draft])
+        return Handle(ref, self, job.signature)
 
     def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:
         """Create many steps at once, all or none; they may be each other's parents and dependencies.
@@ -198,8 +133,8 @@ class Stepwell:
         for what is left at its default. Children of the step that runs this code are part of its result: they are
         written with the end of its compute.
         """
-        drafts = list(map(self.jobs.drafted, drafts))
-        running = running_parent_of(drafts, self.database)
+        drafts = list(map(self.jobs.redraft, drafts))
+        running = self.running_steps.parent_of(drafts)
         if running is not None:
             if connection is not None:
                 raise InvalidStep("children of the step that runs are written with its own end: leave out `connection`")
@@ -216,61 +151,20 @@ class Stepwell:
         """One tick of every group that has work, or of one group."""
         return self.dispatcher(None if group is None else [group]).round()
 
-    def inline_runner(
-        self,
-        *,
-        queues: Sequence[str] = (),
-        slots: int = 8,
-        watch: Callable[[RunningStep, State | None], None] | None = None,
-    ) -> InlineRunner:
+    def inline_runner(self, *, queues: Sequence[str] = (), slots: int = 8, watch: Watch | None = None) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
-        queues = queues or usual_queues(self._declared_queues())
+        queues = queues or usual_queues(self._queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
     def reaper(self, *, round_seconds: float = ROUND_SECONDS) -> Reaper:
-        """Brings back what died."""
+        """Returns the steps of dead workers to Pending."""
         return Reaper(self.database, self.events, round_seconds=round_seconds)
 
-    def worker(
-        self,
-        *,
-        queues: Sequence[str] = (),
-        slots: int = 8,
-        executor: ExecutorKind = "thread",
-        app_name: str | None = None,
-        max_memory: int = 0,
-        strategy: Strategy | None = None,
-        alive_seconds: float = ALIVE_SECONDS,
-        grace_seconds: float = GRACE_SECONDS,
-    ) -> Worker:
-        """A worker with so many slots: threads of this process, processes of their own, or one event loop.
+    def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
+        """A worker with a number of slots: threads of this process, processes of their own, or one event loop."""
+        return self._workers.build(WorkerSettings(**settings))
 
-        With `executor="process"` every slot imports the app by its name (`module:variable`; found out if not given),
-        and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out: oldest
-        first (`SortByDateCreated`), or by the weights of the jobs (`DivideTotalValueEqually`).
-        """
-        _check_worker(executor, slots, alive_seconds, grace_seconds)
-        if executor == "process" and not self.database.is_shared:
-            raise StepwellError(
-                "a database in memory belongs to this process alone, so no other can run its steps: "
-                "use executor='thread' or a file"
-            )
-        heart: Heartbeat = ThreadHeartbeat()
-        if executor == "process":
-            made: Executor = ProcessExecutor(
-                self.database, self._finisher, app_name or name_of(self), slots, max_memory
-            )
-        else:
-            kind = ThreadExecutor if executor == "thread" else LoopExecutor
-            made = kind(self.database, self.jobs, self._finisher, slots)
-            if self.database.is_shared:
-                heart = ProcessHeartbeat(self.database.url)
-        queues = ([queues] if isinstance(queues, str) else queues) or usual_queues(self._declared_queues())
-        times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
-        self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})
-        return Worker(self.database, self.jobs, self._finisher, made, heart, queues=queues, strategy=strategy, **times)
-
-    def run(self, **worker: Any) -> None:
+    def run(self, **worker: Unpack[WorkerOptions]) -> None:
         """Dispatch, run and reap in this program until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
         with Crew(self, self.worker(**worker)) as crew:
             self._crews.append(crew)
@@ -280,17 +174,11 @@ class Stepwell:
                 self._crews.remove(crew)
 
     def stop(self) -> None:
-        """Let every `run` of this app come to its end (from another thread, or from a job)."""
+        """Stop every `run` of this app gently (from another thread, or from a job)."""
         for crew in self._crews:
             crew.stop()
 
-    def run_until_idle(
-        self,
-        *,
-        slots: int = 8,
-        watch: Callable[[RunningStep, State | None], None] | None = None,
-        max_rounds: int = 100_000,
-    ) -> int:
+    def run_until_idle(self, *, slots: int = 8, watch: Watch | None = None, max_rounds: int = 100_000) -> int:
         """Dispatch and run inline until nothing more can be done now; returns how many runs there were."""
         dispatcher, runner = self.dispatcher(), self.inline_runner(slots=slots, watch=watch)
         runs = 0
@@ -326,6 +214,14 @@ class Stepwell:
         """A step with its descendants."""
         return self.reader.tree(which)
 
+    def logs(self, which: AnyStep) -> list[dict[str, Any]]:
+        """What the code of a step logged (`step.log`)."""
+        return self.reader.logs(which)
+
+    def explain(self, which: AnyStep) -> Explanation:
+        """Why a step is not running."""
+        return explaining.explain(self.database, self.step(which))
+
     def stats(self) -> dict[str, Any]:
         """Counts by state, stage and group."""
         return self.reader.stats()
@@ -333,10 +229,6 @@ class Stepwell:
     def workers(self) -> list[dict[str, Any]]:
         """The workers, what they serve and how much they run."""
         return self.reader.workers()
-
-    def logs(self, which: AnyStep) -> list[dict[str, Any]]:
-        """What the code of a step had to say (`step.log`)."""
-        return self.reader.logs(which)
 
     def groups(self) -> list[dict[str, Any]]:
         """The groups with their locks."""
@@ -346,83 +238,46 @@ class Stepwell:
         """The tick log."""
         return self.reader.ticks(group, limit)
 
-    def explain(self, which: AnyStep) -> Explanation:
-        """Why a step is not running."""
-        return explaining.explain(self.database, self.step(which))
-
     # act ----------------------------------------------------------------------------------------------
 
     def retry(self, which: AnyStep, *, who: str, why: str | None = None) -> list[int]:
-        """Bring a step back with what went with it; returns the ids of all revived steps."""
-        return self._actions.retry(self.step(which).id, who, why)
+        """Return a step to Pending with what ended because of it; returns the ids of all revived steps."""
+        return self.actions.retry(self.step(which).id, who, why)
 
     def cancel(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Cancel a step and, with the next ticks, all below it."""
-        self._actions.cancel(self.step(which).id, who, why)
+        self.actions.cancel(self.step(which).id, who, why)
 
     def skip(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Conclude a step without running it."""
-        self._actions.skip(self.step(which).id, who, why)
+        self.actions.skip(self.step(which).id, who, why)
 
     def complete(self, which: AnyStep, *, who: str, why: str | None = None, response: Any = None) -> None:
         """Resolve a step by hand, with a result."""
-        self._actions.complete(self.step(which).id, who, why, response)
+        self.actions.complete(self.step(which).id, who, why, response)
 
     def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
-        """Move a step by hand to another state: whatever the table of transitions lets a person do.
-
-        Pending (or Running) is a retry, with all that comes back; the others are what they say. Code that runs is told,
-        as when its step is cancelled.
-        """
-        step, by_hand = self.step(which), self._actions
-        moves: dict[State, Callable[..., Any]] = {
-            State.PENDING: by_hand.retry, State.RUNNING: by_hand.retry, State.COMPLETED: by_hand.complete,
-            State.SKIPPED: by_hand.skip, State.CANCELLED: by_hand.cancel, State.FAILED: by_hand.fail,
-            State.STOPPED: by_hand.stop,
-        }  # fmt: skip
-        if state not in moves or not is_legal(step.state, state, operator=True):
-            raise IllegalTransition(f"step {step.id} is {step.state}: nobody moves it from there to {state} by hand")
-        try:
-            moves[state](step.id, who, why)
-        except ActionRefused as refused:
-            raise ActionRefused(f"from {step.state} to {state} by hand: {refused}") from None
+        """Move a step by hand to another state, as far as the table of transitions allows it to an operator."""
+        transition_by_hand(self.actions, self.step(which), state, who, why)
 
     def pause_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Hold back the Pending steps of a step's workflow."""
-        self._actions.pause_workflow(self._workflow(which), who, why)
+        self.actions.pause_workflow(_workflow_of(self.step(which)), who, why)
 
     def resume_workflow(self, which: AnyStep, *, who: str) -> None:
-        """Let a paused workflow go on."""
-        self._actions.resume_workflow(self._workflow(which), who)
+        """Let a paused workflow continue."""
+        self.actions.resume_workflow(_workflow_of(self.step(which)), who)
 
-    def _workflow(self, which: AnyStep) -> str:
-        step = self.step(which)
-        return step.workflow_id or step.uuid
-
-    # watch over it --------------------------------------------------------------------------------------
+    # check --------------------------------------------------------------------------------------------
 
     def check_invariants(self) -> list[invariants.Violation]:
-        """The promises, checked on this database."""
+        """Every violated invariant of this database."""
         return invariants.check_invariants(self.database)
 
     def sweep(self) -> list[sweeping.Finding]:
-        """Prove that marks and agenda are right; mends and returns what is not."""
+        """Check that marks and agenda are right; repairs and returns what is not."""
         return sweeping.sweep(self.database)
 
 
-def _check_worker(executor: str, slots: int, alive_seconds: float, grace_seconds: float) -> None:
-    if executor not in get_args(ExecutorKind):
-        raise StepwellError(f"executor={executor!r}: there are {', '.join(map(repr, get_args(ExecutorKind)))}")
-    if type(slots) is not int or slots < 1:
-        raise StepwellError(f"slots={slots!r}: a worker needs a whole number of them, and at least one")
-    for name, seconds, least in (("alive_seconds", alive_seconds, 0.1), ("grace_seconds", grace_seconds, 0.0)):
-        if not least <= seconds <= LONGEST_SECONDS:  # what is not a number is not either
-            raise StepwellError(f"{name}={seconds!r}: not a number of seconds from {least:g} to {LONGEST_SECONDS:g}")
-
-
-def _queue_names(queues: Iterable[str]) -> frozenset[str]:
-    names: list[Any] = [queues] if isinstance(queues, str) else list(queues)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise StepwellError(f"{name!r} does not name a queue: say, for example, queues=['emails']")
-    return frozenset(names)
+def _workflow_of(step: Step) -> str:
+    return step.workflow_id or step.uuid

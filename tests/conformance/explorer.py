@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from typing import Final
+from uuid import uuid4
 
 from stepwell import Stepwell
 from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Permanent, Skip, Stop
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused
-from stepwell.model.ids import uuid7
 from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
 from stepwell.run.finish import Finisher
 from stepwell.store.engine import sweep
@@ -278,7 +278,7 @@ class Voyage:
                 drafts[site] = NewStep(
                     action=ACTION,
                     parent=None if site.parent is None else drafts.get(site.parent) or self._ids[site.parent],
-                    block=blocks.setdefault(id(site.siblings), uuid7()) if shared else None,
+                    block=blocks.setdefault(id(site.siblings), str(uuid4())) if shared else None,
                     index=site.plan.index,
                     type="resolve-exception" if site.plan.handler else "default",
                     depends_on=[drafts[other] for other in site.after],

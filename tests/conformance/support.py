@@ -29,11 +29,11 @@ from stepwell import (
 from stepwell.define.backoff import exponential
 from stepwell.model import codec
 from stepwell.model.claimed import Claim
+from stepwell.model.error_text import describe
 from stepwell.model.errors import UnstorableValue
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
-from stepwell.run.lifecycle import describe
 from stepwell.testing import ManualClock, behave
 
 _TOKEN = re.compile(r"\s*(?:([(),>])|(!?)(\w+)(?::([\w/]+))?(?:<([\w+]+))?)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -10,7 +11,7 @@ import pytest
 
 from stepwell import InvalidStep, Job, NewStep, Permanent, Retry, Skip, StepRef, Stepwell, Stop
 from stepwell.run.running import RunningStep
-from stepwell.testing import ManualClock
+from stepwell.testing import ManualClock, behave
 from tests.conformance.job_support import Script, below, names
 
 HANDLER = "resolve-exception"
@@ -192,6 +193,30 @@ def test_a_child_by_another_app_on_the_same_database_is_written_with_the_end_of_
         app.job(name="leaf")(lambda: None)
         parent = parent_that(app, clock, work).run()
         assert (seen, names(below(app, parent))) == ([0], ["leaf"])
+
+
+def test_a_thread_that_the_job_starts_creates_children_as_the_job_itself_does(
+    app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep]
+) -> None:
+    seen: list[int] = []
+
+    def work(step: RunningStep) -> None:
+        thread = threading.Thread(target=lambda: app.enqueue("leaf", parent=step.id))
+        thread.start()
+        thread.join()
+        seen.append(len(app.steps(action="leaf")))
+        if step.attempts < 2:
+            raise Retry(in_=1)
+
+    parent = parent_that(app, clock, work).run()
+    assert (seen, names(below(app, parent))) == ([0, 0], ["leaf"])
+
+
+def test_the_children_of_the_test_job_are_part_of_its_result_too(app: Stepwell) -> None:
+    job = behave(app)
+    good, bad = job.enqueue(spawn=[{}, {}]), job.enqueue("fail", spawn=[{}])
+    app.run_until_idle()
+    assert (len(app.tree(good).children), len(app.tree(bad).children)) == (2, 0)
 
 
 def test_a_root_that_a_job_creates_is_written_at_once_and_stays_whatever_becomes_of_the_job(

@@ -10,6 +10,7 @@ import pytest
 
 from stepwell import NewStep, State, StepRef, Stepwell
 from stepwell.model.claimed import Claim, ClaimedStep
+from stepwell.model.ids import Uuid7Generator
 from stepwell.run.children import NewChildren
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
@@ -162,7 +163,7 @@ def test_the_first_children_need_not_wait_for_a_tick_after_their_parent(engine: 
     engine.plant("parent(one, two > three)" if born == "before it" else "parent")
     engine.app.dispatcher().run_until_quiet()
     (claim,) = hand.claim(10)
-    family = NewChildren(engine.refs["parent"], None)
+    family = NewChildren(engine.refs["parent"], None, Uuid7Generator())
     if born == "with its end":
         one, two, three = (NewStep(action="behave", label=label) for label in ("one", "two", "three"))
         family.add_block([[one, two], three])

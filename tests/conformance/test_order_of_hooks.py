@@ -38,7 +38,7 @@ def test_a_class_that_writes_only_compute_runs_only_that(app: Stepwell, clock: M
     ("guard", "state", "message"),
     [
         ("start_or_stop", "Stopped", None),
-        ("start_or_fail", "Failed", "start_or_fail said no"),
+        ("start_or_fail", "Failed", "start_or_fail returned False"),
         ("start_or_skip", "Skipped", None),
     ],
 )
@@ -63,7 +63,7 @@ def test_start_or_retry_spends_a_retry_each_time_and_runs_every_guard_again(app:
     step = script.run()
     assert (step.state, step.attempts, step.retries, step.response) == ("Completed", 3, 2, 1)
     assert script.calls == ["start_or_stop", "start_or_retry"] * 3 + ["compute"]
-    assert script.errors == ["start_or_retry said no"] * 2 + [None]
+    assert script.errors == ["start_or_retry returned False"] * 2 + [None]
 
 
 def test_start_or_retry_that_never_agrees_fails_when_the_retries_are_spent(app: Stepwell, clock: ManualClock) -> None:

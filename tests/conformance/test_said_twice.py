@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import uuid4
 
 from stepwell import NewStep
 from stepwell.define.transport import to_wire
 from stepwell.model.claimed import ClaimedStep
-from stepwell.model.ids import uuid7
 from stepwell.run.ending import Ending
 from stepwell.store import Transaction
 from stepwell.store.engine import claims
@@ -18,7 +18,7 @@ def test_the_end_of_compute_can_be_recorded_twice_and_its_children_exist_once(en
     engine.plant("step")
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "step")
-        children = [to_wire(NewStep(action="behave", parent=claim.step_id, uuid=uuid7(), label="child"))]
+        children = [to_wire(NewStep(action="behave", parent=claim.step_id, uuid=str(uuid4()), label="child"))]
         assert runner._finisher.record(claim, "complete", "1", children)
         before = engine.snapshot()
         assert runner._finisher.record(claim, "complete", "1", children)
@@ -32,7 +32,7 @@ def test_an_end_with_children_can_be_written_twice_and_they_exist_once(engine: E
     engine.plant("step")
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "step")
-        children = [to_wire(NewStep(action="behave", parent=claim.step_id, uuid=uuid7(), label="child"))]
+        children = [to_wire(NewStep(action="behave", parent=claim.step_id, uuid=str(uuid4()), label="child"))]
         ending = Ending(verb="finish", response="1", children=children)
         assert runner._finisher.write(claim, ending) == "Running"
         before = engine.snapshot()

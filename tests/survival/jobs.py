@@ -182,7 +182,7 @@ def _spoil_stdout(seconds: float, go: str) -> str:
 
 def _die_in_the_middle_of_a_word(seconds: float, go: str) -> None:
     """Half a message in the pipe, and a forked copy that keeps it open: no end of file comes."""
-    line: Any = current_step()._line
+    line: Any = current_step()._channel
     if os.fork() == 0:
         time.sleep(600)
     os.write(line._connection.fileno(), struct.pack("!i", 1_000_000) + b"half")
@@ -190,7 +190,7 @@ def _die_in_the_middle_of_a_word(seconds: float, go: str) -> None:
 
 
 def _talk_nonsense(seconds: float, go: str) -> None:
-    line: Any = current_step()._line
+    line: Any = current_step()._channel
     os.write(line._connection.fileno(), struct.pack("!i", 4) + b"\xc1\xc1\xc1\xc1")
     time.sleep(600)
 

@@ -28,7 +28,7 @@ def act(diary: str, deed: str = "", padding: str = "") -> str | None:
             while not Path(f"{diary}.{'go' if deed == 'wait' else 'more'}").exists():
                 time.sleep(0.001)
         case "nonsense":
-            line: Any = current_step()._line
+            line: Any = current_step()._channel
             os.write(line._connection.fileno(), struct.pack("!i", 4) + b"\xc1\xc1\xc1\xc1")
         case "checkpoint":
             current_step().checkpoint("kept")

@@ -31,7 +31,7 @@ def exponential(retry: int, error: BaseException | None = None) -> float:
 
 
 def seconds_before(retry: int, policy: Backoff | None, error: BaseException | None = None) -> float:
-    """The pause before this retry (the first is 1). A server that said when to come back knows best.
+    """The pause before this retry (the first is 1). A server that said when to retry knows best.
 
     >>> seconds_before(1, 5), seconds_before(9, [1, 10, 60]), seconds_before(3, lambda n, error: n / 1000)
     (5.0, 60.0, 0.003)
@@ -62,7 +62,7 @@ def _asked(policy: Callable[..., float], retry: int, error: BaseException | None
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function can be called with so many arguments."""
+    """Whether a function can be called with this many arguments."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # written in C, and silent about it

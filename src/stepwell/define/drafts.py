@@ -64,10 +64,10 @@ _settings_of: Final = attrgetter(*SETTINGS)
 _USUAL_SETTINGS: Final = _settings_of(NewStep(action="any"))
 
 
-def said(draft: NewStep) -> dict[str, Any]:
+def non_default_settings(draft: NewStep) -> dict[str, Any]:
     """The settings of a draft that are not the usual ones.
 
-    >>> said(NewStep(action="fetch", max_retries=3, timeout=5.0))
+    >>> non_default_settings(NewStep(action="fetch", max_retries=3, timeout=5.0))
     {'timeout': 5.0}
     """
     settings = zip(SETTINGS, _settings_of(draft), _USUAL_SETTINGS, strict=True)
@@ -92,7 +92,7 @@ def due(draft: NewStep, now: datetime) -> datetime | None:
 
 
 def encode_arguments(draft: NewStep) -> str:
-    """Its arguments as JSON: an object, for they become the keywords of the job."""
+    """Its arguments as JSON: an object, because they become the keyword arguments of the job."""
     text = codec.encode(draft.arguments)
     if not text.startswith("{"):
         raise InvalidStep(

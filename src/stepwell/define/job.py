@@ -108,7 +108,7 @@ class Job:
     def reschedule(
         self, message: str | When = "reschedule", *, in_: float | timedelta | None = None, at: datetime | None = None
     ) -> NoReturn:
-        """End this run and come back later: throttled, spends nothing. `reschedule(60)` is `reschedule(in_=60)`."""
+        """End this run and run again later: throttled, spends nothing. `reschedule(60)` is `reschedule(in_=60)`."""
         self.step.reschedule(message, in_=in_, at=at)
 
     def stop(self, reason: str = "") -> NoReturn:

@@ -1,4 +1,4 @@
-"""The exceptions by which a job's code says how its run is to end, and the value that says «not done yet»."""
+"""The exceptions by which a job's code says how its run is to end, and the value that says "not done yet"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from stepwell.model.times import MAX_SECONDS, in_utc, problem_of_moment, seconds_of
 
-# When to run again: so many seconds from now, so long from now, or at a moment.
+# When to run again: after a number of seconds, after a timedelta, or at a moment.
 When: TypeAlias = float | timedelta | datetime
 
 

@@ -144,7 +144,7 @@ def _promises(hint: Any) -> bool:
 
 def _warn(action: str, what: str, hint: Any) -> None:
     _LOGGER.warning(
-        "the job %s: %s arrives as plain data (dicts, lists, text, numbers), for JSON cannot be turned into %s; "
+        "the job %s: %s arrives as plain data (dicts, lists, text, numbers) because JSON cannot be turned into %s; "
         "annotate it with a type that can be told from its JSON, or as Any",
         action,
         what,
@@ -172,7 +172,7 @@ def _convert(value: Any, hint: Any) -> Any:
 def _make(hint: Any, value: Any) -> Any:
     """Types that msgspec does not know: pydantic's models make themselves; anything else stays as it is stored.
 
-    From JSON, for a strict model takes text for a date from there alone.
+    From JSON, because only there a strict model accepts text as a date.
     """
     maker = getattr(hint, "model_validate_json", None)
     if maker is not None:

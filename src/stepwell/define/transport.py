@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from stepwell.define.drafts import NewStep, check, said
+from stepwell.define.drafts import NewStep, check, non_default_settings
 from stepwell.model import codec
 
 
 def to_wire(draft: NewStep) -> dict[str, Any]:
     """Everything that is not the default, as JSON can carry it; refuses what could not be created."""
     check(draft)
-    wrapped = {"action": draft.action, **said(draft)}
+    wrapped = {"action": draft.action, **non_default_settings(draft)}
     if isinstance(draft.delay, timedelta):
         wrapped["delay"] = draft.delay.total_seconds()
     if draft.dispatch_after is not None:

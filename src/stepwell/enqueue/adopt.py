@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from stepwell.define.drafts import NewStep
-from stepwell.enqueue.create import Creator, enrol, write_neighbours
-from stepwell.enqueue.place import Placement, place, refuse_names_of_blocks
+from stepwell.enqueue.create import Creator
+from stepwell.enqueue.create.enrol import enrol
+from stepwell.enqueue.create.neighbours import write_neighbours
+from stepwell.enqueue.place import Names, Placement, place
+from stepwell.enqueue.place.blocks import refuse_names_of_blocks
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.store import Transaction
@@ -19,24 +21,18 @@ ACTOR: Final = "adoption"
 BATCH: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    queues: set[str]
-    rotation: list[str]
-
-
 def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
     """Give new rows their place, each after its parent; returns how many were looked at."""
     rows = adoption.new_steps(tx, limit=BATCH)
     if not rows:
         return 0
-    names, done = _Names(*creator.names(tx)), set[int]()
+    names, done = creator.names(tx), set[int]()
     for row in rows:
         _adopt_with_parents(tx, row, names, done, now)
     return len(rows)
 
 
-def _adopt_with_parents(tx: Transaction, row: NewRow, names: _Names, done: set[int], now: datetime) -> None:
+def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[int], now: datetime) -> None:
     path = [row]  # a row, the parent (or the root of its block) that has to be adopted before it, that one's parent, …
     while path:
         row = path[-1]
@@ -60,17 +56,17 @@ def _adopt_with_parents(tx: Transaction, row: NewRow, names: _Names, done: set[i
         done.add(row.id)
 
 
-def _adopt(tx: Transaction, row: NewRow, names: _Names, now: datetime) -> None:
+def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
     try:
         _check_arguments(row)
         placement = _placement(row)
         refuse_names_of_blocks(tx, [placement.uuid])
-        around = place(tx, [placement], names.queues, names.rotation)
+        _, neighbours = place(tx, [placement], names)
     except InvalidStep as error:
         _refuse(tx, row, str(error), names, now)
         return
-    _settle(tx, placement)
-    write_neighbours(tx, around, [placement])
+    _write_place(tx, placement)
+    write_neighbours(tx, neighbours, [placement])
     if row.type == "resolve-exception":
         adoption.send_to_sleep(tx, id=row.id, actor=ACTOR, now=now)
     adoption.leave_new(tx, id=row.id)
@@ -103,7 +99,7 @@ def _placement(row: NewRow) -> Placement:
     return Placement(draft, uuid=row.uuid, id=row.id)
 
 
-def _settle(tx: Transaction, placement: Placement) -> None:
+def _write_place(tx: Transaction, placement: Placement) -> None:
     adoption.place_step(
         tx,
         id=placement.id,
@@ -118,9 +114,9 @@ def _settle(tx: Transaction, placement: Placement) -> None:
     )
 
 
-def _refuse(tx: Transaction, row: NewRow, message: str, names: _Names, now: datetime) -> None:
+def _refuse(tx: Transaction, row: NewRow, message: str, names: Names, now: datetime) -> None:
     """Nothing is lost: the row ends Failed with the reason, in a block and a workflow of its own."""
     placement = Placement(NewStep(action=row.action), uuid=row.uuid, id=row.id)
-    place(tx, [placement], names.queues, names.rotation)
-    _settle(tx, placement)
+    place(tx, [placement], names)
+    _write_place(tx, placement)
     adoption.refuse_step(tx, id=row.id, actor=ACTOR, message=message, now=now)

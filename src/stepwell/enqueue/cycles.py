@@ -15,7 +15,7 @@ from stepwell.store import Transaction
 from stepwell.store.engine import placement as verbs
 
 if TYPE_CHECKING:
-    from stepwell.enqueue.place import Placement
+    from stepwell.enqueue.place.placement import Placement
 
 Key = Any  # a step's id, or the identity of one that has no id yet
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError
 from stepwell.model.states import CONCLUDED, State
 from stepwell.model.step import Step, StepRef
-from stepwell.run.running import running_step
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -66,8 +65,7 @@ class Handle(StepRef, Generic[R]):
         return await asyncio.to_thread(self._outcome, None)
 
     def _ended(self) -> bool:
-        running = running_step()
-        if running is not None and running.keeps(self.uuid):
+        if self._app.running_steps.is_kept_by_caller(self.uuid):
             raise StepwellError(
                 f"step {self.uuid} is a child of the step that waits for it here, and cannot begin before that one's "
                 "own code is done: let a later child use its result"

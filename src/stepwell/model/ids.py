@@ -8,37 +8,42 @@ import threading
 import time
 from uuid import UUID
 
-_lock = threading.Lock()
-_last = 0
 
+class Uuid7Generator:
+    """Makes UUIDs, each greater than all that it made before, in whatever threads.
 
-def uuid7() -> str:
-    """A new UUID. Later ones of this process are always greater.
-
-    >>> a, b = uuid7(), uuid7()
+    >>> uuids = Uuid7Generator()
+    >>> a, b = uuids.next(), uuids.next()
     >>> a < b, a[14]
     (True, '7')
     """
-    return uuid7s(1)[0]
 
+    __slots__ = ("_last", "_lock")
 
-def uuid7s(count: int) -> list[str]:
-    """Many new UUIDs, in ascending order.
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
 
-    >>> several = uuid7s(5000)
-    >>> several == sorted(set(several))
-    True
-    """
-    global _last
-    # 48 bits of milliseconds and 12 bits of a counter, kept as one number that only grows.
-    with _lock:
-        first = max(_last + 1, time.time_ns() // 1_000_000 << 12)
-        _last = first + count - 1
-    texts = []
-    for stamp, chance in enumerate(struct.unpack(f">{count}Q", os.urandom(8 * count)), first):
-        text = f"{(stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0x2 << 62 | chance >> 2:032x}"
-        texts.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
-    return texts
+    def next(self) -> str:
+        """A new UUID."""
+        return self.many(1)[0]
+
+    def many(self, count: int) -> list[str]:
+        """Many new UUIDs, in ascending order.
+
+        >>> several = Uuid7Generator().many(5000)
+        >>> several == sorted(set(several))
+        True
+        """
+        # 48 bits of milliseconds and 12 bits of a counter, kept as one number that only grows.
+        with self._lock:
+            first = max(self._last + 1, time.time_ns() // 1_000_000 << 12)
+            self._last = first + count - 1
+        texts = []
+        for stamp, chance in enumerate(struct.unpack(f">{count}Q", os.urandom(8 * count)), first):
+            text = f"{(stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0x2 << 62 | chance >> 2:032x}"
+            texts.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+        return texts
 
 
 def canonical_uuid(text: object) -> str | None:

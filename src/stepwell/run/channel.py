@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from stepwell.define.registry import JobDefinition
+from stepwell.define.definition import JobDefinition
 from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
@@ -50,7 +50,6 @@ def run_here(
     definition: JobDefinition[..., Any], step: RunningStep, arguments: str, *, interruptible: bool = False
 ) -> Ending:
     """Run a step in the calling thread; a coroutine job gets an event loop for the time."""
-    step.database = definition.app.database
     run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
         return drive(run)

@@ -11,18 +11,19 @@ from msgspec.structs import replace
 from stepwell.define.drafts import NewStep, check
 from stepwell.define.transport import to_wire
 from stepwell.model.errors import BadChildren, InvalidStep
-from stepwell.model.ids import canonical_uuid, uuid7
+from stepwell.model.ids import Uuid7Generator, canonical_uuid
 from stepwell.model.step import Step, StepRef
 
 
 class NewChildren:
     """The new steps of one run. Their ids are not known before they are written (0), their uuids are."""
 
-    def __init__(self, parent: StepRef, child_block: str | None) -> None:
+    def __init__(self, parent: StepRef, child_block: str | None, uuids: Uuid7Generator) -> None:
         self._parent = parent
+        self._new_uuids = uuids
         self._held: list[NewStep] = []
-        # Drafts that others may name, by identity, with their uuids. The draft itself is kept with its uuid, for the
-        # id of an object is free again when the object is gone.
+        # Drafts that others may name, by identity, with their uuids. The drafts are kept with them because the identity
+        # of an object can be that of another once it is gone.
         self._drafts: dict[int, tuple[NewStep, str]] = {}
         self._uuids: set[object] = set()
         self._blocks: set[object] = set() if child_block is None else {child_block}
@@ -41,11 +42,11 @@ class NewChildren:
             together = _drafts_at(place)
             if any(draft.index is None and draft.type == "default" for draft in together):
                 self._last_index += 1
-            turn = self._last_index
+            next_index = self._last_index
             for draft in together:
                 if draft.parent is not None and not self._is_parent(draft.parent):
                     raise BadChildren(f"{_name(draft)} has another parent: create it with app.enqueue")
-                index = turn if draft.index is None and draft.type == "default" else draft.index
+                index = next_index if draft.index is None and draft.type == "default" else draft.index
                 children.append(replace(draft, parent=self._parent.uuid, index=index))
                 if draft.type == "default":
                     self._last_index = max(self._last_index, index or 1)
@@ -53,11 +54,11 @@ class NewChildren:
         return children, given
 
     def add(self, drafts: Sequence[NewStep], given: Sequence[NewStep] | None = None) -> list[StepRef]:
-        """Hold them; `given` are the same drafts as the job knows them, if they are others."""
+        """Hold them; `given` are the drafts that the job made, where these are copies with an index and a parent."""
         given = drafts if given is None else given
         if len({draft.identity for draft in given}) < len(given):
             raise BadChildren("the same NewStep stands in the call twice: make a draft for each step")
-        uuids = [uuid7() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
+        uuids = [self._new_uuids.next() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
         new = {draft.identity: (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
         with self._lock:
             self._held += [
@@ -85,7 +86,7 @@ class NewChildren:
         return any(draft.uuid == uuid for draft in self._held)
 
     def take(self) -> list[dict[str, Any]]:
-        """All that is held, wrapped for the way; the next call finds only what came later."""
+        """All that is held, as plain data; the next call returns only what came later."""
         with self._lock:
             held, self._held = self._held, []
         return [to_wire(draft) for draft in held]

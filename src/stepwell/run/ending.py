@@ -30,7 +30,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stage: str | None = None  # where the next attempt begins, if compute is done
     in_: float = 0.0  # when the next attempt may begin: seconds from now, or
     at: datetime | None = None  # a moment
-    limit: int = 0  # how often it may come back this way
+    limit: int = 0  # how often it may return to Pending this way
 
 
 Ended: TypeAlias = tuple[Claim, Ending]

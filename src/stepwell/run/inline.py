@@ -13,6 +13,7 @@ from typing import Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.claimed import Claim
+from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
@@ -21,7 +22,6 @@ from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import ThreadHeartbeat
-from stepwell.run.lifecycle import describe
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database
@@ -77,7 +77,7 @@ class InlineRunner:
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:
-        step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim))
+        step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim), self._database.clock)
         try:
             ending = run_here(self._registry[step.action], step, claim.step.arguments, interruptible=True)
         except (KeyboardInterrupt, CancelledError):  # of whoever runs this, not of the job

@@ -17,15 +17,16 @@ from typing import Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.claimed import Claim
+from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ended, Ending
+from stepwell.run.endings import not_completed
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import Heartbeat
-from stepwell.run.lifecycle import describe, not_completed
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
 from stepwell.service.wakeup import WakePipe
 from stepwell.share.strategies import Strategy

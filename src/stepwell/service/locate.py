@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from stepwell.model.error_text import describe
 from stepwell.model.errors import AppNotFound, DatabaseUnavailable, SchemaError, StepwellError
-from stepwell.run.lifecycle import describe
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell

@@ -11,7 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
-from stepwell.share.strategies import NONE, Basin, Claimant, Priority, Strategy, claimants_of, fill
+from stepwell.share.division import Basin, Claimant, claimants_of, fill
+from stepwell.share.strategy import NONE, Priority, Strategy
 
 
 class SharesOverTime(Strategy):

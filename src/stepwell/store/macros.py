@@ -87,7 +87,8 @@ def _legal(arguments: str) -> str:
     pair = f"({origin}) || ' to ' || {target}"
     return (
         f"({pair} IN ({', '.join(allowed[Mover.ANYONE])})\n"
-        f"     OR {pair} IN ({', '.join(allowed[Mover.OPERATOR])}) AND substr(coalesce({actor}, ''), 1, 9) = 'operator:')"
+        f"     OR {pair} IN ({', '.join(allowed[Mover.OPERATOR])})\n"
+        f"        AND substr(coalesce({actor}, ''), 1, 9) = 'operator:')"
     )
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from stepwell.define.definition import JobDefinition
 from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Permanent, Reschedule, Retry, Skip, Stop
-from stepwell.define.registry import JobDefinition
-from stepwell.run.running import current_step
+from stepwell.run.current import current_step
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -19,8 +18,9 @@ def behave(app: Stepwell, action: str = "behave") -> JobDefinition[..., Any]:
     """Register the job with an app.
 
     `outcome` is one of ok, fail, raise, retry, stop, skip, throttle, sleep, or a list of them, one per attempt (the
-    last one stays). `spawn` lists children (each a dict of this job's own arguments, `index` and `type` included)
-    that come into being while it runs, from outside of its own code: they are there however it ends.
+    last one stays). `spawn` lists children (each a dict of this job's own arguments; `index`, `type` and `label` are
+    those of the step). Like all children that a job creates they are part of its result: written with the end of its
+    compute, so a run that raises leaves none. A step that has children already creates no others.
     """
 
     @app.job(name=action)
@@ -32,7 +32,7 @@ def behave(app: Stepwell, action: str = "behave") -> JobDefinition[..., Any]:
     ) -> Any:
         step = current_step()
         if spawn and not step.has_children:
-            Context().run(app.enqueue_many, [_child(child, step.id, action) for child in spawn])
+            app.enqueue_many([_child(child, step.id, action) for child in spawn])
         if not isinstance(outcome, str):
             outcome = outcome[min(step.attempts, len(outcome)) - 1]
         return _do(app, outcome, result, seconds)

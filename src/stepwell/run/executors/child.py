@@ -21,12 +21,13 @@ import msgspec
 
 from stepwell.model import reasons
 from stepwell.model.claimed import ClaimedStep
+from stepwell.model.error_text import describe, stack_of
 from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError, UnknownAction
 from stepwell.run.channel import run_here
 from stepwell.run.ending import Ending
 from stepwell.run.executors.inbox import Said
-from stepwell.run.lifecycle import describe, stack_of
-from stepwell.run.running import LeaseLost, RunningStep
+from stepwell.run.running import RunningStep
+from stepwell.run.supervision import LeaseLost
 from stepwell.service.locate import load_app
 from stepwell.service.signals import WORKER_SIGNALS
 
@@ -179,7 +180,7 @@ def _run(app: Stepwell, app_name: str, step: ClaimedStep, line: PipeChannel) -> 
     except UnknownAction as error:
         where = f"{app_name}, as the processes of this worker import it, does not define it: is it defined elsewhere?"
         return Ending(verb="fail", reason=reasons.ERROR, error=f"{describe(error)}; {where}")
-    return run_here(definition, RunningStep(step, line), step.arguments)
+    return run_here(definition, RunningStep(step, line, app.clock), step.arguments)
 
 
 def _ended(number: int, ending: Ending) -> bytes:

@@ -9,11 +9,11 @@ from typing import Any
 
 from stepwell.define.registry import Registry
 from stepwell.model.claimed import Claim
+from stepwell.model.error_text import describe, stack_of
 from stepwell.run.channel import DirectChannel, run_here
 from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
-from stepwell.run.lifecycle import describe, stack_of
 from stepwell.run.running import RunningStep
 from stepwell.service.wakeup import WakePipe
 from stepwell.store import Database
@@ -50,7 +50,7 @@ class InProcessExecutor(Executor):
     def _run_here(self, claim: Claim, line: DirectChannel) -> None:
         """The whole run, in the calling thread."""
         try:
-            step = RunningStep(claim.step, line)
+            step = RunningStep(claim.step, line, self._database.clock)
             self._end(claim, run_here(self._registry[step.action], step, claim.step.arguments))
         except BaseException as error:
             self._end(claim, error)

@@ -90,9 +90,8 @@ class LoopExecutor(InProcessExecutor):
 
     async def _run(self, claim: Claim, line: DirectChannel) -> None:
         try:
-            step = RunningStep(claim.step, line)
+            step = RunningStep(claim.step, line, self._database.clock)
             definition = self._registry[step.action]
-            step.database = self._database
             self._end(claim, await handle(definition, step, claim.step.arguments))
         except BaseException as error:
             self._end(claim, error)

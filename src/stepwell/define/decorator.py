@@ -1,0 +1,75 @@
+"""`app.job`: the decorator that defines jobs, with and without settings."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from stepwell.define.backoff import Backoff
+from stepwell.define.definition import JobDefinition
+from stepwell.define.policy import MAX_NOT_COMPLETED, Policy, RetryRule
+from stepwell.define.registration import Computes, ComputesLater, Registration
+from stepwell.model.errors import StepwellError
+from stepwell.share.strategy import DEFAULT_WEIGHT, Priority
+
+if TYPE_CHECKING:
+    from stepwell.app import Stepwell
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class JobDecorator:
+    """`app.job`: registers a function, a coroutine function or a `Job` class as the code of an action.
+
+    The action is the name of the code unless `name` is given. `retries` are re-runs beyond the first; `retry_on` says
+    which errors deserve one (types, or a function of the error); `backoff` is a number of seconds, a list of them, or a
+    function of the number of the retry (and of the error); `weight` is its share of the slots where a strategy divides
+    them; `max_running` how many of its steps run at once over all workers; `settings` are the fields of `NewStep` that
+    every step of the job starts with: queue, timeout, … (`concurrency_key` may be a function of the arguments).
+    Without settings, `@app.job` is enough.
+    """
+
+    app: Stepwell
+
+    @overload
+    def __call__(self, code: Callable[P, ComputesLater[R]], /) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, code: Callable[P, Computes[R]], /) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, code: Callable[P, Awaitable[R]], /) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(self, code: Callable[P, R], /) -> JobDefinition[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        name: str | None = None,
+        retries: int = 3,
+        retry_on: RetryRule = (Exception,),
+        backoff: Backoff | None = None,
+        max_not_completed: int = MAX_NOT_COMPLETED,
+        weight: Priority = DEFAULT_WEIGHT,
+        max_running: int | None = None,
+        **settings: Any,
+    ) -> Registration: ...
+    def __call__(
+        self,
+        code: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        retries: int = 3,
+        retry_on: RetryRule = (Exception,),
+        backoff: Backoff | None = None,
+        max_not_completed: int = MAX_NOT_COMPLETED,
+        weight: Priority = DEFAULT_WEIGHT,
+        max_running: int | None = None,
+        **settings: Any,
+    ) -> Registration | JobDefinition[Any, Any]:
+        if isinstance(code, str):
+            raise StepwellError(f"app.job({code!r}): the name of a job goes by name, app.job(name={code!r})")
+        policy = Policy(retry_on, backoff, max_not_completed, weight, max_running)
+        register = Registration(self.app, name, {"retries": retries, **settings}, policy)
+        return register if code is None else register(code)

@@ -1,0 +1,118 @@
+"""A registered job: its code, its settings, and the steps that it drafts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
+
+from msgspec import structs
+
+from stepwell.define.drafts import SETTINGS, NewStep, encode_arguments, non_default_settings
+from stepwell.define.job import Job
+from stepwell.define.policy import Policy
+from stepwell.define.signature import Signature
+from stepwell.model import codec
+from stepwell.model.errors import StepwellError
+
+if TYPE_CHECKING:
+    from stepwell.app import Stepwell
+    from stepwell.enqueue.handle import Handle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Two ways to say the same: a step that sets one of them does not want the job's setting of the other.
+_EXCLUDES: Final = {"delay": "dispatch_after", "dispatch_after": "delay"}
+
+
+class JobStep(NewStep, frozen=True, eq=False, kw_only=True):
+    """What to create, as a job has drafted it: with the job's settings, and with arguments that it takes."""
+
+    made_of: NewStep | None = None
+
+    @property
+    def identity(self) -> int:
+        return id(self if self.made_of is None else self.made_of)
+
+
+class _FunctionJob(Job):
+    """A function in the form that the lifecycle runs."""
+
+    def __init__(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    def compute(self) -> Any:
+        return self._function(**self._arguments)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobDefinition(Generic[P, R]):
+    """A registered job. Calling it runs it directly; `.enqueue` makes a step of it, typed like the code itself."""
+
+    action: str
+    code: Callable[..., Any]
+    settings: dict[str, Any]
+    policy: Policy
+    app: Stepwell
+    signature: Signature
+    hooks: frozenset[str]
+    is_async: bool
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        made: Any = self.code(*args, **kwargs)
+        result: R = made.compute() if isinstance(made, Job) else made
+        return result
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Create a step that will run the code with these arguments."""
+        return self.app.enqueue_job(self, self.draft(*args, **kwargs))
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """The same, without blocking an event loop."""
+        return await asyncio.to_thread(self.enqueue, *args, **kwargs)
+
+    def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
+        """The same step, not created yet: to be given a place in a tree or a graph with others."""
+        return self._draft_of(self.signature.arguments(args, kwargs))
+
+    def draft_by_name(self, arguments: Any) -> NewStep:
+        """The same for arguments that are given as they are stored: by name, in a dict or what becomes one in JSON."""
+        if not isinstance(arguments, dict) or not all(isinstance(name, str) for name in arguments):
+            arguments = codec.decode(encode_arguments(NewStep(action=self.action, arguments=arguments)))
+        return self._draft_of(self.signature.arguments((), arguments))
+
+    def draft_like(self, draft: NewStep) -> NewStep:
+        """The same step as this job drafts it; what is left at its default is as the settings of the job say."""
+        options = self.options(**non_default_settings(draft))
+        return structs.replace(options.draft_by_name(draft.arguments), made_of=draft)
+
+    def _draft_of(self, arguments: dict[str, Any]) -> NewStep:
+        settings = self.settings
+        if callable(settings.get("concurrency_key")):
+            settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
+        return JobStep(action=self.action, arguments=arguments, **settings)
+
+    def options(self, **settings: Any) -> JobDefinition[P, R]:
+        """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""
+        given = known_settings(self.action, settings)
+        kept = {name: value for name, value in self.settings.items() if given.get(_EXCLUDES.get(name, "")) is None}
+        return replace(self, settings={**kept, **given})
+
+    def begin(self, arguments: dict[str, Any]) -> Job:
+        """The job itself, ready to run with stored arguments."""
+        typed = self.signature.typed(arguments)
+        if isinstance(self.code, type) and issubclass(self.code, Job):
+            return self.code(**typed)
+        return _FunctionJob(self.code, typed)
+
+
+def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings by the names of `NewStep`; refuses those that it does not have."""
+    if unknown := settings.keys() - {*SETTINGS, "retries"}:
+        raise StepwellError(
+            f"{action}: there is no setting {', '.join(sorted(unknown))}; there are {', '.join(sorted(SETTINGS))}"
+        )
+    return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}

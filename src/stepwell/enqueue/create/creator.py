@@ -1,0 +1,90 @@
+"""The one way in which steps are created, whatever API was called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from stepwell.define.drafts import NewStep
+from stepwell.enqueue.create.checks import checked_arguments, known_by_key, refuse_taken_uuids
+from stepwell.enqueue.create.enrol import enrol_created
+from stepwell.enqueue.create.many import insert
+from stepwell.enqueue.create.names import NameCache
+from stepwell.enqueue.create.neighbours import write_neighbours
+from stepwell.enqueue.create.one import is_alone, write_alone
+from stepwell.enqueue.place import Names, Placement, place
+from stepwell.enqueue.place.placement import require_uuid
+from stepwell.model.errors import DatabaseBusy
+from stepwell.model.ids import Uuid7Generator
+from stepwell.model.step import StepRef
+from stepwell.store import Conflict, Database, Transaction
+
+
+class Creator:
+    """Writes new steps.
+
+    `declared` returns the queues that the app names; they are created with the first step that asks for one.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        declared: Callable[[], Collection[str]] = frozenset,
+        uuids: Uuid7Generator | None = None,
+    ) -> None:
+        self._database = database
+        self._uuids = uuids or Uuid7Generator()
+        self._names = NameCache(declared, self._uuids)
+
+    def create(self, drafts: Iterable[NewStep], now: datetime, connection: Any = None) -> list[StepRef]:
+        """Create them all or none, in the caller's transaction if a connection is given."""
+        drafts = list(drafts)
+        arguments = checked_arguments(drafts)
+        if not drafts:
+            return []
+        if connection is not None:
+            try:
+                return self._write(self._database.within(connection), drafts, arguments, now)
+            except Conflict as conflict:
+                raise DatabaseBusy(
+                    f"another transaction is in the way of yours ({conflict}): roll yours back and try it again"
+                ) from conflict
+        if is_alone(drafts):
+            uuid = self._uuids.next()  # outside of the transaction: the same step if that has to be repeated
+            return self._database.transact(
+                lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)], single=True
+            )
+        return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
+
+    def create_in(self, tx: Transaction, drafts: Sequence[NewStep], now: datetime) -> list[StepRef]:
+        """Create them in a transaction of Stepwell's own that does more than that."""
+        return self._write(tx, drafts, checked_arguments(drafts), now)
+
+    def names(self, tx: Transaction) -> Names:
+        """The queues and the rotation of groups as they are now."""
+        return self._names.read(tx)
+
+    def _write(
+        self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
+    ) -> list[StepRef]:
+        if is_alone(drafts):
+            return [self._write_alone(tx, drafts[0], arguments[0], now, self._uuids.next())]
+        known = known_by_key(tx, drafts, arguments)
+        placements = [
+            Placement(draft, uuid if draft.uuid is None else require_uuid(draft.uuid, "uuid"), arguments=text)
+            for draft, uuid, text in zip(drafts, self._uuids.many(len(drafts)), arguments, strict=True)
+            if draft.identity not in known
+        ]
+        if placements:
+            refuse_taken_uuids(tx, placements)
+            names = self._names.for_drafts(tx, drafts)
+            in_order, neighbours = place(tx, placements, names, known)
+            insert(tx, in_order, now)
+            write_neighbours(tx, neighbours, placements)
+            enrol_created(tx, placements, neighbours, now)
+        created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
+        return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
+
+    def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str) -> StepRef:
+        return write_alone(tx, draft, arguments, now, uuid, self._names.for_drafts(tx, [draft]))

@@ -1,0 +1,68 @@
+"""Enrolling new steps: on the agenda, in their blocks and on the marks, where ticks and workers find them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from stepwell.define.drafts import NewStep
+from stepwell.enqueue.create.neighbours import lowest_indexes
+from stepwell.enqueue.place import Neighbours, Placement
+from stepwell.store import Transaction, Wake
+from stepwell.store.engine import agenda, creation
+
+
+def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
+    """Enrol steps of which only the ids are known."""
+    new = _span(tx, ids)
+    creation.enrol_in_blocks(tx, **new)
+    creation.enrol_on_agenda(tx, **new, now=now)
+    creation.enrol_on_marks(tx, **new)
+
+
+def enrol_created(tx: Transaction, placements: Sequence[Placement], neighbours: Neighbours, now: datetime) -> None:
+    """What `enrol` does, without reading from the database what the placements say already."""
+    created = _span(tx, [placement.id for placement in placements])
+    connected = [placement for placement in placements if placement.shares_block or placement.dependencies]
+    if any(_needs_a_tick(placement.draft) for placement in placements):
+        tx.wake(Wake.DECISIONS)
+    if len(connected) < len(placements):
+        creation.enrol_on_agenda(tx, **created, now=now)
+    if connected:
+        creation.enrol_in_blocks(tx, **created)
+        undecided = _undecided(connected, neighbours)
+        roots = [placement.id for placement in undecided if placement.parent is None]
+        if roots:
+            agenda.open_ready(tx, ids=roots, now=now)
+        if undecided and creation.enrol_on_marks(tx, **_span(tx, [placement.id for placement in undecided])):
+            tx.wake(Wake.DECISIONS)
+
+
+def _undecided(connected: Sequence[Placement], neighbours: Neighbours) -> list[Placement]:
+    """Those that a tick must look at: all but the ones that wait for new steps alone, whose ends will mark them."""
+    lowest = lowest_indexes(connected)
+
+    def waits_for_new_steps_alone(placement: Placement) -> bool:
+        if placement.is_dormant or _is_dormant(placement.parent) or placement.block in neighbours.joined_blocks:
+            return False
+        waits_for = [other for other in (placement.parent, *placement.dependencies) if other is not None]
+        is_behind = placement.index > lowest[placement.block, placement.draft.type]
+        return all(isinstance(other, Placement) for other in waits_for) and bool(waits_for or is_behind)
+
+    return [placement for placement in connected if not waits_for_new_steps_alone(placement)]
+
+
+def _is_dormant(step: object) -> bool:
+    return isinstance(step, Placement) and step.is_dormant
+
+
+def _needs_a_tick(draft: NewStep) -> bool:
+    """Whether a tick has to admit it before any worker can see it."""
+    return draft.concurrency_key is not None or draft.delay is not None or draft.dispatch_after is not None
+
+
+def _span(tx: Transaction, ids: Sequence[int]) -> dict[str, Any]:
+    """From the first id to the last; the ids themselves only if other transactions took some in between."""
+    first, last = min(ids), max(ids)
+    return {"first": first, "last": last, "ids": list(ids) if last - first + 1 > len(ids) else None}

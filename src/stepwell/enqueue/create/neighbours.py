@@ -1,0 +1,32 @@
+"""What new steps change about those that existed before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stepwell.enqueue.place import Neighbours, Placement
+from stepwell.store import Transaction
+from stepwell.store.engine import creation
+
+
+def write_neighbours(tx: Transaction, neighbours: Neighbours, placements: Iterable[Placement]) -> None:
+    """Give existing parents their child block, and hold back what now comes after a new step."""
+    for parent_id, child_block in sorted(neighbours.child_blocks.items()):
+        creation.take_children(tx, id=parent_id, child_block=child_block)
+    if neighbours.has_dependents:
+        creation.note_dependents(tx, ids=sorted(neighbours.has_dependents))
+    for block in sorted(neighbours.joined_root_blocks):
+        creation.note_block_dependents(tx, block=block)
+        creation.enrol_block(tx, block=block)
+    joined = [placement for placement in placements if placement.block in neighbours.joined_blocks]
+    for (block, kind), index in sorted(lowest_indexes(joined).items()):
+        creation.withdraw_successors(tx, block=block, type=kind, index=index)
+
+
+def lowest_indexes(placements: Iterable[Placement]) -> dict[tuple[str, str], int]:
+    """The lowest index of these in each block, for plain steps and exception handlers apart."""
+    lowest: dict[tuple[str, str], int] = {}
+    for placement in placements:
+        sequence = (placement.block, placement.draft.type)
+        lowest[sequence] = min(placement.index, lowest.get(sequence, placement.index))
+    return lowest

@@ -1,0 +1,56 @@
+"""Writing one step that has to do with no other: the commonest call, in the fewest round trips."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from stepwell.define.drafts import NewStep, due
+from stepwell.enqueue.place import Names, names_others
+from stepwell.enqueue.place.queues import queue_of
+from stepwell.model.step import StepRef
+from stepwell.store import Transaction, Wake
+from stepwell.store.engine import creation
+
+
+def is_alone(drafts: Sequence[NewStep]) -> bool:
+    """Whether it is one step without any connection, key or uuid of its own, which `create_alone` can write."""
+    if len(drafts) != 1:
+        return False
+    (draft,) = drafts
+    return (
+        not names_others(draft)
+        and draft.key is None
+        and draft.uuid is None
+        and draft.type == "default"
+        and draft.index in (None, 0, 1)
+        and draft.trigger_rule == "all_concluded"
+    )
+
+
+def write_alone(tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str, names: Names) -> StepRef:
+    """Insert the step, put it on the agenda and wake those who wait for it, in one statement."""
+    kind, of = draft.relatable or (None, None)
+    moment = due(draft, now)
+    wakes = [Wake.WORK] if draft.concurrency_key is None and moment is None else [Wake.WORK, Wake.DECISIONS]
+    number = creation.create_alone(
+        tx,
+        uuid=uuid,
+        action=draft.action,
+        arguments=arguments,
+        label=draft.label,
+        relatable_type=kind,
+        relatable_id=None if of is None else str(of),
+        queue=queue_of(draft.queue, draft.priority, names.queues),
+        rotation=names.rotation,
+        priority=draft.priority,
+        max_retries=draft.max_retries,
+        dispatch_after=moment,
+        timeout=float(draft.timeout),
+        cooldown=float(draft.cooldown),
+        concurrency_key=draft.concurrency_key,
+        concurrency_limit=draft.concurrency_limit,
+        now=now,
+        wakes=tx.wakes_to_send(*wakes),
+    )
+    return StepRef(number, uuid)

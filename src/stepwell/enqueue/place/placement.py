@@ -1,0 +1,95 @@
+"""A step on its way into the database, and what it changes about the steps that are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepwell.define.drafts import NewStep
+from stepwell.enqueue.place.queues import DEFAULT_QUEUE
+from stepwell.model.errors import InvalidStep
+from stepwell.model.ids import Uuid7Generator, canonical_uuid
+from stepwell.store.engine.placement import ExistingStep
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that new steps are given: those of existing queues, of groups in rotation, and uuids for new blocks."""
+
+    queues: set[str]
+    rotation: Sequence[str]
+    uuids: Uuid7Generator
+
+
+@dataclass(slots=True, eq=False)
+class Placement:
+    """A new step: what was asked for, and what follows from that."""
+
+    draft: NewStep
+    uuid: str
+    id: int = 0
+    arguments: str = "{}"
+    parent: Placement | ExistingStep | None = None
+    block_root: Placement | ExistingStep | None = None  # the first step of a root block that this one joins
+    dependencies: Sequence[Placement | ExistingStep] = ()
+    # A step is alone in a block and a workflow of its own until something connects it with others.
+    block: str = field(init=False)
+    workflow: str = field(init=False)
+    index: int = field(init=False)
+    child_block: str | None = None
+    group: str = ""
+    queue: str = DEFAULT_QUEUE
+    priority: str = "default"
+    has_dependents: bool = False
+    has_children: bool = False
+
+    def __post_init__(self) -> None:
+        self.block = self.workflow = self.uuid
+        self.index = self.draft.index or 1
+
+    @property
+    def name(self) -> str:
+        return self.draft.label or self.draft.action
+
+    @property
+    def parent_id(self) -> int | None:
+        return self.parent.id if self.parent is not None else None
+
+    @property
+    def shares_block(self) -> bool:
+        return self.parent is not None or self.block != self.uuid
+
+    @property
+    def is_dormant(self) -> bool:
+        """Exception handlers are created NotRunnable, and promoted when their block fails."""
+        return self.draft.type == "resolve-exception"
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """Existing steps and blocks that the new steps change."""
+
+    child_blocks: dict[int, str] = field(default_factory=dict)  # of existing parents, by their ids
+    has_dependents: set[int] = field(default_factory=set)
+    joined_root_blocks: set[str] = field(default_factory=set)
+    joined_blocks: set[str] = field(default_factory=set)
+
+
+def names_others(draft: NewStep) -> bool:
+    """Whether a draft asks for any connection, or for a group that its connections must share."""
+    return (
+        draft.parent is not None
+        or bool(draft.depends_on)
+        or draft.block is not None
+        or draft.child_block is not None
+        or draft.workflow is not None
+        or draft.group is not None
+    )
+
+
+def require_uuid(text: Any, what: str) -> str:
+    """The canonical form of a UUID that a caller passed in."""
+    if (uuid := canonical_uuid(text)) is None:
+        raise InvalidStep(f"{what}: {text!r} is not a UUID")
+    return uuid

@@ -1,0 +1,19 @@
+"""The queue of a step."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PRIORITY_QUEUE: Final = "priority"
+DEFAULT_QUEUE: Final = "default"
+
+
+def queue_of(requested: str | None, priority: str, queues: set[str]) -> str:
+    """The requested queue if it exists; steps of high priority have a queue of their own.
+
+    >>> queue_of("emails", "high", {"emails"}), queue_of("unknown", "high", {"emails"}), queue_of(None, "high", set())
+    ('emails', 'default', 'priority')
+    """
+    if requested is not None:
+        return requested if requested in queues else DEFAULT_QUEUE
+    return PRIORITY_QUEUE if priority == "high" else DEFAULT_QUEUE

@@ -1,0 +1,112 @@
+"""The workflow and the group of new steps: connected steps share both.
+
+Which steps of a call are connected is found with a union-find over their parents, block roots, dependencies and the
+workflows that they name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.enqueue.place.placement import Placement, require_uuid
+from stepwell.model.errors import InvalidStep
+from stepwell.store import Transaction
+from stepwell.store.engine import creation
+from stepwell.store.engine import placement as placement_verbs
+from stepwell.store.engine.placement import ExistingStep
+
+
+def assign_workflows(
+    tx: Transaction, placements: Sequence[Placement], naming: Sequence[Placement], rotation: Sequence[str]
+) -> None:
+    """Give every step a workflow and a group; connected steps that have no group yet get the next one in rotation."""
+    without_group = []
+    for members, is_connected in _components(placements, naming):
+        if is_connected:
+            workflow, group = _workflow_and_group(tx, members)
+            for placement in members:
+                placement.workflow, placement.group = workflow, group
+        if not members[0].group:
+            without_group.append(members)
+    for members, group in zip(without_group, _next_groups(tx, len(without_group), rotation), strict=True):
+        for placement in members:
+            placement.group = group
+
+
+def _components(placements: Sequence[Placement], naming: Sequence[Placement]) -> list[tuple[list[Placement], bool]]:
+    """The connected components, in the order of the call; False for steps that name nothing and nobody names."""
+    if not naming:
+        return [([placement], False) for placement in placements]
+    connections = _Connections(naming)
+    components: dict[int, list[Placement]] = {}
+    for placement in placements:
+        components.setdefault(id(connections.representative(placement)), []).append(placement)
+    return [(members, members[0] in connections) for members in components.values()]
+
+
+class _Connections:
+    """A union-find: every step leads, over its leaders, to the one that represents its component."""
+
+    def __init__(self, naming: Sequence[Placement]) -> None:
+        self._leaders: dict[int, Placement] = {}
+        by_workflow: dict[str, Placement] = {}
+        for placement in naming:
+            self._leaders.setdefault(id(placement), placement)
+            for other in (placement.parent, placement.block_root, *placement.dependencies):
+                if isinstance(other, Placement):
+                    self._unite(placement, other)
+            if placement.draft.workflow is not None:
+                workflow = require_uuid(placement.draft.workflow, "workflow")
+                self._unite(placement, by_workflow.setdefault(workflow, placement))
+
+    def __contains__(self, placement: Placement) -> bool:
+        return id(placement) in self._leaders
+
+    def representative(self, placement: Placement) -> Placement:
+        return self._find(placement) if placement in self else placement
+
+    def _find(self, placement: Placement) -> Placement:
+        while (leader := self._leaders.setdefault(id(placement), placement)) is not placement:
+            self._leaders[id(placement)] = self._leaders[id(leader)]  # path halving: keeps the chains short
+            placement = leader
+        return placement
+
+    def _unite(self, one: Placement, other: Placement) -> None:
+        self._leaders[id(self._find(one))] = self._find(other)
+
+
+def _workflow_and_group(tx: Transaction, members: Sequence[Placement]) -> tuple[str, str]:
+    """The workflow and the group of connected steps; an empty group if none is given by an existing step or a draft."""
+    workflows: dict[str, str] = {}
+    requested: dict[str, Placement] = {}
+    for placement in members:
+        draft = placement.draft
+        for other in (placement.parent, placement.block_root, *placement.dependencies):
+            if isinstance(other, ExistingStep):
+                workflows[other.workflow_id or other.uuid] = other.group or ""
+        if draft.workflow is not None:
+            named = require_uuid(draft.workflow, "workflow")
+            if named not in workflows:
+                workflows[named] = placement_verbs.workflow_home(tx, workflow=named) or ""
+        if draft.group is not None:
+            requested.setdefault(draft.group, placement)
+    if len(workflows) > 1:
+        raise InvalidStep(
+            f"{members[0].name!r} would tie workflows {' and '.join(sorted(workflows))} together; "
+            "parents, blocks and dependencies must stay inside one workflow"
+        )
+    workflow, group = next(iter(workflows.items())) if workflows else (_root_of(members).uuid, "")
+    if len(requested) > 1 or (group and requested and group not in requested):
+        raise InvalidStep(
+            f"steps that belong together share one group; {members[0].name!r} and those tied to it "
+            f"ask for {', '.join(sorted(requested.keys() | ({group} - {''})))}"
+        )
+    return workflow, next(iter(requested), group)
+
+
+def _root_of(members: Sequence[Placement]) -> Placement:
+    return next((placement for placement in members if placement.parent is None), members[0])
+
+
+def _next_groups(tx: Transaction, count: int, rotation: Sequence[str]) -> list[str]:
+    return [rotation[turn % len(rotation)] for turn in creation.take_rotation_numbers(tx, count)] if count else []

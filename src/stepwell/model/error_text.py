@@ -1,0 +1,32 @@
+"""Errors as text that can be stored, even of exceptions that cannot print themselves."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+from stepwell.model import codec
+
+MAX_ERROR: Final = 8_000
+MAX_STACK: Final = 64_000
+
+
+def describe(error: BaseException) -> str:
+    """The type and the text of an error.
+
+    >>> describe(KeyError("user")), describe(ValueError())
+    ("KeyError: 'user'", 'ValueError')
+    """
+    try:
+        text = str(error)
+    except Exception:
+        text = "<its text cannot be printed>"
+    return codec.clean_text(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_ERROR)
+
+
+def stack_of(error: BaseException) -> str:
+    """Its traceback."""
+    try:
+        return codec.clean_text("".join(traceback.format_exception(error)), MAX_STACK)
+    except Exception:
+        return "<its stack cannot be printed>"

@@ -1,0 +1,113 @@
+"""Building a worker: its settings, and the executor and heartbeat that they call for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, TypedDict, get_args
+
+from stepwell.define.registry import Registry
+from stepwell.model.errors import StepwellError
+from stepwell.run.executors import Executor, ExecutorKind
+from stepwell.run.executors.loop import LoopExecutor
+from stepwell.run.executors.processes import ProcessExecutor
+from stepwell.run.executors.threads import ThreadExecutor
+from stepwell.run.finish import Finisher
+from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
+from stepwell.run.worker import GRACE_SECONDS, Worker
+from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
+from stepwell.share.limits import Limits
+from stepwell.share.strategy import Strategy
+from stepwell.store import Database
+
+MAX_SECONDS: Final = 86_400.0  # a day: more is a mistake in the unit
+
+
+class WorkerOptions(TypedDict, total=False):
+    """The keyword arguments of `app.worker(…)` and `app.run(…)`."""
+
+    queues: Sequence[str]
+    slots: int
+    executor: ExecutorKind
+    app_name: str | None
+    max_memory: int
+    strategy: Strategy | None
+    alive_seconds: float
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """The same, checked and with their defaults.
+
+    With `executor="process"` every slot imports the app by its name (`app_name`, as `module:variable`; found out if not
+    given), and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out:
+    oldest first (`SortByDateCreated`), or by the weights of the jobs (`DivideTotalValueEqually`).
+    """
+
+    queues: Sequence[str] = ()  # empty: those that always exist, the host's, and those that the app declares
+    slots: int = 8
+    executor: ExecutorKind = "thread"
+    app_name: str | None = None
+    max_memory: int = 0  # no limit
+    strategy: Strategy | None = None
+    alive_seconds: float = ALIVE_SECONDS
+    grace_seconds: float = GRACE_SECONDS
+
+    def __post_init__(self) -> None:
+        if self.executor not in get_args(ExecutorKind):
+            kinds = ", ".join(map(repr, get_args(ExecutorKind)))
+            raise StepwellError(f"executor={self.executor!r}: there are {kinds}")
+        if type(self.slots) is not int or self.slots < 1:
+            raise StepwellError(f"slots={self.slots!r}: a worker needs a whole number of them, and at least one")
+        for name, least in (("alive_seconds", 0.1), ("grace_seconds", 0.0)):
+            seconds = getattr(self, name)
+            if not least <= seconds <= MAX_SECONDS:  # also refuses NaN
+                raise StepwellError(f"{name}={seconds!r}: not a number of seconds from {least:g} to {MAX_SECONDS:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBuilder:
+    """What all workers of an app have in common."""
+
+    database: Database
+    jobs: Registry
+    finisher: Finisher
+    limits: Limits
+    declared_queues: Callable[[], Collection[str]]
+    find_app_name: Callable[[], str]
+
+    def build(self, settings: WorkerSettings) -> Worker:
+        """A registered worker; the limits that its jobs declare hold from now on."""
+        executor = self._executor(settings)
+        queues = [settings.queues] if isinstance(settings.queues, str) else settings.queues
+        self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})
+        return Worker(
+            self.database,
+            self.jobs,
+            self.finisher,
+            executor,
+            self._heartbeat(settings),
+            queues=queues or usual_queues(self.declared_queues()),
+            strategy=settings.strategy,
+            alive_seconds=settings.alive_seconds,
+            grace_seconds=settings.grace_seconds,
+        )
+
+    def _executor(self, settings: WorkerSettings) -> Executor:
+        if settings.executor != "process":
+            kind = ThreadExecutor if settings.executor == "thread" else LoopExecutor
+            return kind(self.database, self.jobs, self.finisher, settings.slots)
+        if not self.database.is_shared:
+            raise StepwellError(
+                "a database in memory belongs to this process alone, so no other can run its steps: "
+                "use executor='thread' or a file"
+            )
+        app_name = settings.app_name or self.find_app_name()
+        return ProcessExecutor(self.database, self.finisher, app_name, settings.slots, settings.max_memory)
+
+    def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:
+        """A process of its own where jobs could block a thread of the worker's process."""
+        if settings.executor == "process" or not self.database.is_shared:
+            return ThreadHeartbeat()
+        return ProcessHeartbeat(self.database.url)

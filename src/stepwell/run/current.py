@@ -1,0 +1,98 @@
+"""Which step the calling code runs for, and which steps an app runs in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Final
+from weakref import WeakValueDictionary
+
+from stepwell.define.drafts import NewStep
+from stepwell.enqueue.place import names_others
+from stepwell.model.errors import StepwellError
+from stepwell.model.ids import Uuid7Generator
+from stepwell.run.running import RunningStep
+from stepwell.store import Database
+
+_running: Final[ContextVar[RunningStep]] = ContextVar("stepwell_running_step")
+
+
+def current_step() -> RunningStep:
+    """The step that the calling code runs for."""
+    step = running_step()
+    if step is None:
+        raise StepwellError("current_step() is for code that runs as a step")
+    return step
+
+
+def running_step() -> RunningStep | None:
+    """The same; None outside of a run."""
+    return _running.get(None)
+
+
+class RunningSteps:
+    """The runs of one app in this process.
+
+    A thread that a job starts has an empty context, so it cannot know which run it belongs to. When such code creates
+    children of a step, the run of that step is found here: among those of the app that it uses, else among those of the
+    other apps of this process (a program may open a database twice, for example if a module is imported as the main
+    program and again by its name).
+    """
+
+    __slots__ = ("__weakref__", "_steps", "database", "uuids")
+
+    def __init__(self, database: Database, uuids: Uuid7Generator) -> None:
+        self.database = database
+        self.uuids = uuids  # of their children, which have them before they are written
+        self._steps: dict[int, RunningStep] = {}  # by identity: two runs may have the same step, one of them lost
+        _apps_of_this_process[id(self)] = self
+
+    def add(self, step: RunningStep) -> None:
+        step.running_steps = self
+        self._steps[id(step)] = step
+
+    def remove(self, step: RunningStep) -> None:
+        del self._steps[id(step)]
+
+    def parent_of(self, drafts: Sequence[NewStep]) -> RunningStep | None:
+        """The run that these are part of, because they are to stand below its step.
+
+        The run of the calling code comes first.
+        """
+        if not any(map(names_others, drafts)):
+            return None
+        candidates = [*self._steps.values()]
+        if (here := running_step()) is not None:
+            candidates.insert(0, here)
+        for reference in _apps_of_this_process.valuerefs():  # a copy: other threads may open apps meanwhile
+            if (others := reference()) is not None and others is not self:
+                candidates += others._steps.values()
+        return next((step for step in candidates if step.is_parent_of(drafts, self.database)), None)
+
+    def is_kept_by_caller(self, uuid: str) -> bool:
+        """Whether the calling code runs for a step that keeps this one until it has ended."""
+        here = running_step()
+        return here is not None and here.keeps(uuid)
+
+
+# Only for threads without a context, see above: which apps a process has is a fact of the process. It keeps none of
+# them alive, and holds nothing else.
+_apps_of_this_process: Final[WeakValueDictionary[int, RunningSteps]] = WeakValueDictionary()
+
+
+class entered:  # noqa: N801 - used as a word: `with entered(steps, step)`. Not a generator: it is part of every run.
+    """While the code of a step runs."""
+
+    __slots__ = ("_step", "_steps", "_token")
+
+    def __init__(self, steps: RunningSteps, step: RunningStep) -> None:
+        self._steps = steps
+        self._step = step
+
+    def __enter__(self) -> None:
+        self._token = _running.set(self._step)
+        self._steps.add(self._step)
+
+    def __exit__(self, *error: object) -> None:
+        self._steps.remove(self._step)
+        _running.reset(self._token)

@@ -1,0 +1,93 @@
+"""The facts of a running step: what it was at the moment of its claim."""
+
+from __future__ import annotations
+
+from stepwell.model.claimed import ClaimedStep
+from stepwell.model.step import StepRef
+
+
+class StepFacts(StepRef):
+    """Read-only, and as they were at the claim."""
+
+    __slots__ = ("_facts",)
+    __setattr__ = object.__setattr__  # a reference is frozen; a run is not
+
+    def __init__(self, facts: ClaimedStep) -> None:
+        super().__init__(facts.id, facts.uuid)
+        self._facts = facts
+
+    @property
+    def action(self) -> str:
+        return self._facts.action
+
+    @property
+    def label(self) -> str | None:
+        return self._facts.label
+
+    @property
+    def workflow_id(self) -> str:
+        return self._facts.workflow_id
+
+    @property
+    def parent_step_id(self) -> int | None:
+        return self._facts.parent_step_id
+
+    @property
+    def index(self) -> int:
+        return self._facts.index
+
+    @property
+    def queue(self) -> str:
+        return self._facts.queue
+
+    @property
+    def group(self) -> str:
+        return self._facts.group
+
+    @property
+    def priority(self) -> str:
+        return self._facts.priority
+
+    @property
+    def relatable(self) -> tuple[str, str] | None:
+        kind, of = self._facts.relatable_type, self._facts.relatable_id
+        return None if kind is None or of is None else (kind, of)
+
+    @property
+    def attempts(self) -> int:
+        """How often it was claimed, this time included."""
+        return self._facts.attempts
+
+    @property
+    def retries(self) -> int:
+        """How many retries are spent; `max_retries` is how many there are."""
+        return self._facts.retries
+
+    @property
+    def max_retries(self) -> int:
+        return self._facts.max_retries
+
+    @property
+    def double_checks(self) -> int:
+        return self._facts.double_checks
+
+    @property
+    def stage(self) -> str | None:
+        """Where this attempt begins, if an earlier one has done `compute`."""
+        return self._facts.stage
+
+    @property
+    def timeout(self) -> float:
+        return self._facts.timeout
+
+    @property
+    def cooldown(self) -> float:
+        return self._facts.cooldown
+
+    @property
+    def has_children(self) -> bool:
+        return bool(self._facts.has_children)
+
+    @property
+    def ref(self) -> StepRef:
+        return StepRef(self.id, self.uuid)

@@ -1,0 +1,46 @@
+"""What connects a run with its supervisor: the process or thread that holds its lease."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final, Protocol
+
+from stepwell.model import codec
+
+MAX_LEVEL: Final = 100
+
+
+class LeaseLost(BaseException):
+    """The lease of this run has ended: another run, or an operator, decides about the step now."""
+
+
+class Channel(Protocol):
+    """What a run tells and asks its supervisor. `record` and `checkpoint` return False when the lease is lost."""
+
+    def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
+        """The end of compute, with its result and its children; durable when this returns."""
+
+    def checkpoint(self, data: str) -> bool:
+        """Data for the next attempt; durable when this returns."""
+
+    def progress(self, done: float, total: float | None) -> None: ...
+
+    def log(self, level: str, message: str) -> None: ...
+
+    def cancel_requested(self) -> bool: ...
+
+
+def level_name(level: int | str) -> str:
+    """The name of a level, as `logging` knows it.
+
+    >>> level_name("error"), level_name(logging.WARNING), level_name(35)
+    ('ERROR', 'WARNING', 'Level 35')
+    """
+    known = logging.getLevelNamesMapping()
+    number = known.get(level.upper(), known.get(level)) if isinstance(level, str) else level
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ValueError(
+            f"log(level={level!r}): there is no such level, and nothing was logged; "
+            f"say a number, or one of {', '.join(known)}"
+        )
+    return codec.clean_text(logging.getLevelName(number), MAX_LEVEL)
