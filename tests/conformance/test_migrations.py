@@ -15,8 +15,11 @@ from stepwell import Stepwell
 from stepwell.model.clock import SystemClock
 from stepwell.model.errors import DatabaseUnavailable, SchemaError
 from stepwell.store import migrate as migrating
-from stepwell.store import open_database, sqlite
+from stepwell.store import open_database
+from stepwell.store.definitions import definitions
 from stepwell.store.migrate import Migration, known_migrations, migrate
+from stepwell.store.sqlite import connection
+from stepwell.store.sqlite import database as sqlite
 from stepwell.testing import behave
 from tests.conformance.support import in_processes
 from tests.conformance.tick_support import hears, process
@@ -60,7 +63,7 @@ def change(url: str, *statements: str) -> None:
 
 
 def create(url: str) -> None:
-    Stepwell(url).close()
+    Stepwell(url).open().close()
 
 
 def works(url: str) -> None:
@@ -83,7 +86,7 @@ def test_eight_processes_that_open_an_empty_database_at_once_all_find_one_whole_
     steps = in_processes(_open_and_enqueue, [(shared_database_url,)] * 8)
     assert len(set(steps)) == 8
     with plain(shared_database_url) as connection:
-        assert connection.execute("SELECT version FROM steps_migrations").fetchall() == [(1,)]
+        assert connection.execute("SELECT version FROM steps_migrations WHERE version > 0").fetchall() == [(1,)]
         assert connection.execute("SELECT count(*) FROM steps_dispatcher").fetchone() == (10,)
     works(shared_database_url)
 
@@ -161,7 +164,7 @@ def test_a_schema_that_is_newer_or_damaged_is_refused_and_left_as_it_is(
     change(shared_database_url, *damage)
     before = contents(shared_database_url)
     with pytest.raises(SchemaError, match=message) as refusal:
-        Stepwell(shared_database_url, migrate_schema=migrate_schema)
+        Stepwell(shared_database_url, migrate_schema=migrate_schema).open()
     assert "nothing was changed" in str(refusal.value)
     assert contents(shared_database_url) == before
 
@@ -178,12 +181,12 @@ def test_an_older_schema_is_refused_with_the_way_out_until_it_is_migrated(
     with monkeypatch.context() as newer_program:
         newer_program.setattr(migrating, "known_migrations", with_one_more)
         with pytest.raises(SchemaError, match=r"has version 1, .* needs version 2; nothing was .*`stepwell migrate`"):
-            Stepwell(shared_database_url)
+            Stepwell(shared_database_url).open()
         assert contents(shared_database_url) == before
-        Stepwell(shared_database_url, migrate_schema=True).close()
+        Stepwell(shared_database_url, migrate_schema=True).open().close()
         works(shared_database_url)
     with pytest.raises(SchemaError, match="this program knows only 1"):
-        Stepwell(shared_database_url)
+        Stepwell(shared_database_url).open()
 
 
 @pytest.mark.parametrize("table", ["steps", "settings"])
@@ -192,7 +195,7 @@ def test_tables_of_somebody_else_are_refused_by_name_and_not_touched(shared_data
     before = contents(shared_database_url)
     sqlite_bytes = None if shared_database_url.startswith("postgresql") else file_of(shared_database_url).read_bytes()
     with pytest.raises(SchemaError, match=f"there is a table `{table}` but no `steps_migrations`") as refusal:
-        Stepwell(shared_database_url)
+        Stepwell(shared_database_url).open()
     assert "nothing was changed" in str(refusal.value)
     if sqlite_bytes is not None:
         assert file_of(shared_database_url).read_bytes() == sqlite_bytes
@@ -204,7 +207,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_byte_for_byte(tmp_path: 
     diary = tmp_path / "diary.txt"
     diary.write_bytes(text)
     with pytest.raises(SchemaError, match=r"is not a database that SQLite can read .*left as it is"):
-        Stepwell(f"sqlite:///{diary}")
+        Stepwell(f"sqlite:///{diary}").open()
     assert diary.read_bytes() == text
     assert list(tmp_path.iterdir()) == [diary]
 
@@ -215,8 +218,30 @@ def test_a_database_that_somebody_keeps_locked_is_called_unavailable(
     url = f"sqlite:///{tmp_path}/stepwell.db"
     create(url)
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.02)
     with plain(url) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DatabaseUnavailable, match="database is locked"):
-            Stepwell(url)
+            Stepwell(url).open()
     works(url)
+
+
+def test_triggers_and_views_are_created_anew_when_those_of_the_program_have_changed(
+    shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works(shared_database_url)
+    newer = definitions(dialect_of(shared_database_url)) + "\nCREATE VIEW steps_next AS SELECT 7 AS n;\n"
+    with monkeypatch.context() as newer_program:
+        newer_program.setattr(migrating, "definitions", lambda dialect: newer)
+        with pytest.raises(SchemaError, match=r"triggers and views .* nothing was changed: run `stepwell migrate`"):
+            Stepwell(shared_database_url).open()
+        assert migrate(open_database(shared_database_url, SystemClock())) == []
+        works(shared_database_url)
+        with plain(shared_database_url) as other:
+            assert other.execute("SELECT n FROM steps_next").fetchone() == (7,)
+    with pytest.raises(SchemaError, match="triggers and views"):
+        Stepwell(shared_database_url).open()
+
+
+def dialect_of(url: str) -> str:
+    return "postgres" if url.startswith("postgresql") else "sqlite"

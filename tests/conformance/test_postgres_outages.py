@@ -17,8 +17,9 @@ from stepwell.dispatch import dispatcher as dispatching
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.service import loop
 from stepwell.service.wakeup import StopSignal
-from stepwell.store import Transaction, postgres
+from stepwell.store import Transaction
 from stepwell.store.engine import creation, reading, ticks
+from stepwell.store.postgres import database as postgres
 from stepwell.testing import ManualClock, behave
 
 WAIT_SECONDS = 60.0  # for what takes milliseconds on a quiet machine
@@ -227,4 +228,4 @@ def test_the_sweep_works_when_its_transaction_also_has_to_read_the_clock(
 def test_a_server_that_cannot_be_reached_is_called_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "CONNECT_TIMEOUT", 1.0)
     with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be used"), suppress(psycopg.Warning):
-        Stepwell("postgresql://nobody@127.0.0.1:1/nowhere")
+        Stepwell("postgresql://nobody@127.0.0.1:1/nowhere").open()

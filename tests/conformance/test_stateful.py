@@ -128,7 +128,7 @@ def test_long_walks_agree_with_the_model_in_memory(slots: int) -> None:
 
 
 def test_long_walks_agree_with_the_model_on_postgres(postgres_url: str) -> None:
-    Stepwell(postgres_url).close()
+    Stepwell(postgres_url).open().close()
     for number in range(WALKS // 4):
         walk(_emptied(postgres_url), f"{SEED}/{number}", length=120, slots=50)
 
@@ -146,7 +146,7 @@ def test_any_operations_in_any_order_agree_with_the_model_in_a_file(tmp_path: Pa
 
 
 def test_any_operations_in_any_order_agree_with_the_model_on_postgres(postgres_url: str) -> None:
-    Stepwell(postgres_url).close()
+    Stepwell(postgres_url).open().close()
     play(lambda: _emptied(postgres_url), 20)
 
 

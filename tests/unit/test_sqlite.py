@@ -38,7 +38,7 @@ def url(file: Path) -> str:
 
 @pytest.fixture
 def app(url: str) -> Iterator[Stepwell]:
-    with Stepwell(url) as app:
+    with Stepwell(url).open() as app:
         yield app
 
 
@@ -55,7 +55,7 @@ def rows(file: Path, statement: str) -> list[Any]:
 def is_whole(file: Path) -> None:
     """Nothing is torn, the promises hold and the work goes on."""
     assert rows(file, "PRAGMA integrity_check") == [("ok",)]
-    with Stepwell(f"sqlite:///{file}") as app:
+    with Stepwell(f"sqlite:///{file}").open() as app:
         assert app.check_invariants() == []
         step = behave(app).enqueue(result="goes on")
         app.run_until_idle()
@@ -99,7 +99,7 @@ def test_the_log_is_checkpointed_whatever_the_size_of_its_pages(url: str, file: 
         connection.execute(f"PRAGMA page_size = {page_size}")
         connection.execute("VACUUM")
     checkpoints: list[str] = []
-    with Stepwell(url) as app:
+    with Stepwell(url).open() as app:
         assert connection_of(app).execute("PRAGMA page_size").fetchone() == (page_size,)
         connection_of(app).set_trace_callback(lambda sql: checkpoints.append(sql) if "wal_checkpoint" in sql else None)
         for _ in range(3):
@@ -113,7 +113,7 @@ def test_the_log_is_checkpointed_whatever_the_size_of_its_pages(url: str, file: 
 def test_use_after_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(url: str) -> None:
     script = """
 from stepwell.model.errors import DatabaseUnavailable
-app = Stepwell(url)
+app = Stepwell(url).open()
 app.enqueue("nobody")
 child = os.fork()
 if child == 0:
@@ -134,7 +134,7 @@ say(len(app.steps()))
 DISK_FULL = """
 import resource
 from stepwell.model.errors import DatabaseUnavailable
-app = Stepwell(url)
+app = Stepwell(url).open()
 app.enqueue("nobody")
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -154,7 +154,7 @@ def test_a_write_that_fails_says_so_and_loses_nothing_that_was_acknowledged(url:
     with process(DISK_FULL, url) as (child,):
         *acknowledged, refusal = ends(child).splitlines()
     assert "nothing was written" in refusal
-    assert "SQLite says" in refusal
+    assert "SQLite reports" in refusal
     assert len(acknowledged) > 2
     assert rows(file, "SELECT id FROM steps WHERE id > 1 ORDER BY id") == [(int(step),) for step in acknowledged]
     is_whole(file)
@@ -174,7 +174,7 @@ def test_a_full_database_says_so_and_works_again_when_there_is_room(app: Stepwel
 
 
 def _enqueue(url: str, count: int) -> list[int]:
-    with Stepwell(url) as app:
+    with Stepwell(url).open() as app:
         return [app.enqueue("nobody").id for _ in range(count)]
 
 
@@ -189,7 +189,7 @@ BULK = 3_000
 # A cache of ten pages, so that the log holds much of the transaction long before its commit.
 BULK_ENQUEUE = f"""
 from stepwell import NewStep
-app = Stepwell(url)
+app = Stepwell(url).open()
 app.database._connection.execute("PRAGMA cache_size = 10")
 transact = app.database.transact
 def wait_before_the_commit(work, **settings):
@@ -239,7 +239,7 @@ def test_a_process_that_is_killed_in_a_bulk_enqueue_leaves_all_or_nothing(
         child.wait()
     assert rows(file, "SELECT count(*) FROM steps") == [(expected,)]
     assert rows(file, "SELECT count(*) FROM steps_agenda") == [(expected,)]
-    with Stepwell(url) as app:
+    with Stepwell(url).open() as app:
         assert app.sweep() == []
     is_whole(file)
 
@@ -262,7 +262,7 @@ def test_who_reads_does_not_wait_for_who_writes(app: Stepwell) -> None:
 def test_who_reads_for_long_is_waited_for_once_and_the_log_is_cut_afterwards(
     app: Stepwell, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(checkpoints, "BUSY_SECONDS", 0.2)
     log = Path(f"{file}-wal")
     job = behave(app)
     job.enqueue()
@@ -272,8 +272,8 @@ def test_who_reads_for_long_is_waited_for_once_and_the_log_is_cut_afterwards(
         for _ in range(3):
             app.enqueue_many(job.draft() for _ in range(3_000))
         assert log.stat().st_size > KEPT_BYTES
-        assert app.database._next_checkpoint > 0  # type: ignore[attr-defined]
-    app.database._next_checkpoint = 0.0  # type: ignore[attr-defined]
+        assert app.database._checkpoints._not_before > 0  # type: ignore[attr-defined]
+    app.database._checkpoints._not_before = 0.0  # type: ignore[attr-defined]
     for _ in range(3):
         job.enqueue()
     assert log.stat().st_size == KEPT_BYTES
@@ -373,7 +373,7 @@ wait_for_a_line()
     with process(reading.replace("FILE", repr(str(file))), url) as (child,):
         hears(child, "reads")
         tells(child)
-        with Stepwell(url) as app:
+        with Stepwell(url).open() as app:
             app.enqueue("nobody")
         hears(child, "done")
 

@@ -23,9 +23,9 @@ from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.store.conflict import Conflict
 from stepwell.store.database import Database, MigrationSession
 from stepwell.store.engine import schema
+from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.postgres.transaction import CallersTransaction, PostgresTransaction, read_as_text, translated
 from stepwell.store.wake import Listener, Wake
-from stepwell.store.wake.postgres import PostgresListener
 
 CONNECT_TIMEOUT: Final = 10.0
 MAX_CONNECTIONS: Final = 8

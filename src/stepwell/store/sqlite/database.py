@@ -25,9 +25,9 @@ from stepwell.store.sqlite.connection import (
     switch_to_wal,
     table_names,
 )
+from stepwell.store.sqlite.listener import CommitListener, SqliteListener
 from stepwell.store.sqlite.transaction import CallersTransaction, SqliteTransaction, translated
 from stepwell.store.wake import Listener
-from stepwell.store.wake.sqlite import CommitListener, SqliteListener
 
 # How long a writer sleeps before it tries to begin again: at first, and after a while. SQLite itself would sleep for up
 # to a tenth of a second, and whoever tries more often would always be first.
