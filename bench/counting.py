@@ -14,8 +14,6 @@ _WRITTEN: Final = {
     "sqlite": "SELECT total_changes() AS written",
     "postgres": "SELECT pg_current_xact_id_if_assigned() AS written",
 }
-# The method through which every statement goes that gives rows.
-_ASKS: Final = {"sqlite": "_fetch", "postgres": "fetch"}
 
 
 @dataclass(slots=True)
@@ -36,12 +34,11 @@ def counted(database: Database) -> Iterator[Counts]:
     def counting(write: bool, single: bool = False) -> Iterator[Transaction]:
         with original(write) as tx:
             before = tx.fetch(_WRITTEN[database.dialect], {})
-            ask = _wrap(tx, _ASKS[database.dialect], counts)
-            for method in ("records", "_change", "insert"):
+            for method in ("query", "records", "change", "insert"):
                 _wrap(tx, method, counts)
             yield tx
             counts.transactions += 1
-            counts.writing += ask(_WRITTEN[database.dialect], {}) != before
+            counts.writing += tx.fetch(_WRITTEN[database.dialect], {}) != before
 
     database._transaction = counting  # type: ignore[method-assign]
     try:
@@ -50,7 +47,7 @@ def counted(database: Database) -> Iterator[Counts]:
         del database._transaction  # the class's own is in force again
 
 
-def _wrap(tx: Transaction, method: str, counts: Counts) -> Any:
+def _wrap(tx: Transaction, method: str, counts: Counts) -> None:
     original = getattr(tx, method)
 
     def counting(*arguments: Any, **named: Any) -> Any:
@@ -58,4 +55,3 @@ def _wrap(tx: Transaction, method: str, counts: Counts) -> Any:
         return original(*arguments, **named)
 
     setattr(tx, method, counting)
-    return original

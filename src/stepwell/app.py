@@ -104,7 +104,7 @@ class Stepwell:
         self.database.close()
 
     def __enter__(self) -> Self:
-        return self
+        return self.open()
 
     def __exit__(self, *error: object) -> None:
         self.close()

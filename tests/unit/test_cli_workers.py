@@ -18,7 +18,7 @@ from tests.unit.cli_support import PATIENCE, environment, finished, run, run_bar
 
 @pytest.fixture
 def app(tmp_path: Path) -> Stepwell:
-    return Stepwell(f"sqlite:///{tmp_path}/stepwell.db")
+    return Stepwell(f"sqlite:///{tmp_path}/stepwell.db").open()
 
 
 def test_without_a_worker_it_says_how_to_start_one(app: Stepwell) -> None:

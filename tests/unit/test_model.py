@@ -13,6 +13,8 @@ import pytest
 import stepwell
 from stepwell.model import reasons
 from stepwell.model.states import CONCLUDED, FAILED, TERMINAL, TRANSITIONS, UNFINISHED, State, is_legal
+from stepwell.store.definitions import definitions
+from stepwell.store.statement import statements
 
 # SPEC 2, copied by hand: what leaves a state, and what only an operator may do.
 SPECIFIED = {
@@ -53,9 +55,8 @@ def test_nobody_leaves_a_concluded_state() -> None:
 
 # The SQL files ------------------------------------------------------------------------------------------------
 
-SQL_FOLDER = Path(stepwell.__file__).parent / "store"
-SQL_FILES = sorted(SQL_FOLDER.rglob("*.sql"))
-_STATEMENT = re.compile(r"^-- name: (\w+)", re.MULTILINE)
+STORE = Path(stepwell.__file__).parent / "store"
+SUBJECTS = sorted({path.stem for path in (STORE / "sql").rglob("*.sql")})
 _GUARD = re.compile(r"(?<![\w.])state\s+(=\s+'\w+'|(?:NOT\s+)?IN\s+\([^)]*\))")
 _COLUMNS_OF_A_CASE = (
     "own_code_done_at", "has_children", "compute_done_at", "child_block_uuid", "not_completed", "rescues",
@@ -63,11 +64,12 @@ _COLUMNS_OF_A_CASE = (
 
 
 def _statements() -> Iterator[tuple[str, str]]:
-    for path in SQL_FILES:
-        text = re.sub(r"--(?! name:).*", "", path.read_text(encoding="utf-8"))
-        pieces = _STATEMENT.split(text)
-        for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
-            yield f"{path.parent.name}/{path.name}:{name}", body
+    """What each database runs, macros written out."""
+    for dialect in ("sqlite", "postgres"):
+        for subject in SUBJECTS:
+            for name, sql in statements(subject, dialect).items():
+                text = re.sub(r"%\((\w+)\)s", r":\1", re.sub(r"--.*", "", sql))
+                yield f"{dialect}/{subject}:{name}", text
 
 
 def _state_changes() -> list[tuple[str, str]]:
@@ -145,12 +147,12 @@ def _moves() -> list[tuple[str, str, str]]:
 def test_the_sql_files_are_found_and_understood() -> None:
     moved_by = {where.split(":")[1] for where, _, _ in _moves()}
     assert {"claim", "finish", "dispatch", "fail_parents", "complete_parents", "revive", "cancel_by_hand"} <= moved_by
-    assert ("sqlite/run.sql:claim", "Dispatched", "Running") in _moves()
-    assert ("common/run.sql:finish", "Running", "Completed") in _moves()
+    assert ("sqlite/claims:claim", "Dispatched", "Running") in _moves()
+    assert ("postgres/runs:finish", "Running", "Completed") in _moves()
 
 
 # Two legal transitions in one statement, Pending to Dispatched to Running: the history has both (test_claims.py).
-_BY_WAY_OF_DISPATCHED = [(f"{dialect}/run.sql:claim", "Pending", "Running") for dialect in ("sqlite", "postgres")]
+_BY_WAY_OF_DISPATCHED = [(f"{dialect}/claims:claim", "Pending", "Running") for dialect in ("sqlite", "postgres")]
 
 
 def test_no_sql_sets_a_state_that_the_transition_table_forbids() -> None:
@@ -159,7 +161,7 @@ def test_no_sql_sets_a_state_that_the_transition_table_forbids() -> None:
         for where, origin, target in _moves()
         if origin != target
         and (where, origin, target) not in _BY_WAY_OF_DISPATCHED
-        and not is_legal(State(origin), State(target), operator=where.split(":")[0].endswith("operate.sql"))
+        and not is_legal(State(origin), State(target), operator=where.split(":")[0].endswith("/operator"))
     ]
     assert forbidden == []
 
@@ -202,8 +204,7 @@ def test_every_reason_of_the_engine_is_kept_from_jobs() -> None:
 
 def test_the_reasons_in_sql_are_those_of_the_model() -> None:
     named: set[str] = set()
-    for path in SQL_FILES:
-        text = re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
+    for text in (*(sql for _, sql in _statements()), definitions("sqlite"), definitions("postgres")):
         for found in re.finditer(
             r"reason(?:, '')?\)?\s*(?:=|<>|(?:NOT\s+)?IN)\s*(\([^)]*\)|'\w+'|CASE\b.*?\bEND)", text, re.DOTALL
         ):
@@ -215,7 +216,7 @@ def test_the_reasons_in_sql_are_those_of_the_model() -> None:
 
 def test_the_reasons_of_a_cascade_are_the_ones_that_the_triggers_know() -> None:
     listed = re.compile(r"NOT IN \(('parent_\w+'(?:,\s*'parent_\w+')*)\)")
-    for path in (SQL_FOLDER / "migrations").rglob("0001_engine.sql"):
-        found = listed.findall(path.read_text(encoding="utf-8"))
-        assert found, path
-        assert all(set(re.findall(r"\w+", item)) == set(reasons.CASCADED) for item in found), path
+    for dialect in ("sqlite", "postgres"):
+        found = listed.findall(definitions(dialect))
+        assert found, dialect
+        assert all(set(re.findall(r"\w+", item)) == set(reasons.CASCADED) for item in found), dialect

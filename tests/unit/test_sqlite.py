@@ -38,7 +38,7 @@ def url(file: Path) -> str:
 
 @pytest.fixture
 def app(url: str) -> Iterator[Stepwell]:
-    with Stepwell(url).open() as app:
+    with Stepwell(url) as app:
         yield app
 
 
@@ -55,7 +55,7 @@ def rows(file: Path, statement: str) -> list[Any]:
 def is_whole(file: Path) -> None:
     """Nothing is torn, the promises hold and the work goes on."""
     assert rows(file, "PRAGMA integrity_check") == [("ok",)]
-    with Stepwell(f"sqlite:///{file}").open() as app:
+    with Stepwell(f"sqlite:///{file}") as app:
         assert app.check_invariants() == []
         step = behave(app).enqueue(result="goes on")
         app.run_until_idle()
@@ -99,7 +99,7 @@ def test_the_log_is_checkpointed_whatever_the_size_of_its_pages(url: str, file: 
         connection.execute(f"PRAGMA page_size = {page_size}")
         connection.execute("VACUUM")
     checkpoints: list[str] = []
-    with Stepwell(url).open() as app:
+    with Stepwell(url) as app:
         assert connection_of(app).execute("PRAGMA page_size").fetchone() == (page_size,)
         connection_of(app).set_trace_callback(lambda sql: checkpoints.append(sql) if "wal_checkpoint" in sql else None)
         for _ in range(3):
@@ -174,7 +174,7 @@ def test_a_full_database_says_so_and_works_again_when_there_is_room(app: Stepwel
 
 
 def _enqueue(url: str, count: int) -> list[int]:
-    with Stepwell(url).open() as app:
+    with Stepwell(url) as app:
         return [app.enqueue("nobody").id for _ in range(count)]
 
 
@@ -239,7 +239,7 @@ def test_a_process_that_is_killed_in_a_bulk_enqueue_leaves_all_or_nothing(
         child.wait()
     assert rows(file, "SELECT count(*) FROM steps") == [(expected,)]
     assert rows(file, "SELECT count(*) FROM steps_agenda") == [(expected,)]
-    with Stepwell(url).open() as app:
+    with Stepwell(url) as app:
         assert app.sweep() == []
     is_whole(file)
 
@@ -373,7 +373,7 @@ wait_for_a_line()
     with process(reading.replace("FILE", repr(str(file))), url) as (child,):
         hears(child, "reads")
         tells(child)
-        with Stepwell(url).open() as app:
+        with Stepwell(url) as app:
             app.enqueue("nobody")
         hears(child, "done")
 

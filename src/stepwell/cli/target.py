@@ -38,7 +38,7 @@ class Target:
         self.refuse_useless()
         if not create:
             self._refuse_missing()
-        return Stepwell(self.url)
+        return Stepwell(self.url).open()
 
     def refuse_useless(self) -> None:
         """A server that does not answer, or a database of which nothing is left when the command ends."""
@@ -76,7 +76,7 @@ class Target:
 
         database = open_database(self.url, SystemClock())
         try:
-            with database.migrating() as session:
+            with database.inspecting() as session:
                 return bool(session.tables() & {"steps", "steps_migrations"})
         finally:
             database.close()

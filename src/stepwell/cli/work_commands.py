@@ -180,7 +180,7 @@ def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
     sys.path.insert(0, os.getcwd())
     try:
         with errors_of_the_pool() as met:
-            app = load_app(name)
+            app = load_app(name).open()
     except DatabaseUnavailable as error:
         if not type(error.__cause__).__module__.startswith("psycopg"):
             raise  # SQLite says itself what is the matter

@@ -129,6 +129,10 @@ class Database(ABC):
         """Be woken by what other transactions commit."""
 
     @abstractmethod
+    def inspecting(self) -> AbstractContextManager[MigrationSession]:
+        """A transaction that only reads, for a look at the schema."""
+
+    @abstractmethod
     def migrating(self) -> AbstractContextManager[MigrationSession]:
         """A transaction that keeps every other migrator out."""
 

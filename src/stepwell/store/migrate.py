@@ -56,7 +56,7 @@ def migrate(database: Database) -> list[Migration]:
 def ensure_schema(database: Database) -> None:
     """Create the schema in an empty database; refuse one that is older, newer or damaged."""
     known = known_migrations(database.dialect)
-    with database.migrating() as session:
+    with database.inspecting() as session:
         applied = _inspect(session, known)
         defined = applied == 0 or schema.recorded_checksum(session.tx, version=_DEFINITIONS)
     if applied == 0:

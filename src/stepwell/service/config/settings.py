@@ -42,7 +42,7 @@ class DatabaseSettings:
         8,
         WholeNumber(2),
         "Connections that one process opens to PostgreSQL, at most.",
-        constant="store.postgres:MAX_CONNECTIONS",
+        constant="store.postgres.database:MAX_CONNECTIONS",
     )
 
 

@@ -166,6 +166,12 @@ class PostgresDatabase(Database):
         return CallersTransaction(connection, self.hooks)
 
     @contextmanager
+    def inspecting(self) -> Iterator[PostgresMigrationSession]:
+        self.open()
+        with translated, self._pool.connection() as connection:
+            yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
+
+    @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
         self.open()
         with translated, self._pool.connection() as connection:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from stepwell.model.clock import Clock
-from stepwell.model.errors import DatabaseUnavailable, StepwellError
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, StepwellError
 from stepwell.store.conflict import Conflict
 from stepwell.store.database import Database, MigrationSession
 from stepwell.store.sqlite.checkpoints import Checkpoints
@@ -121,7 +121,12 @@ class SqliteDatabase(Database):
         return CommitListener(lambda: self._commits) if self._path is None else SqliteListener(self._path)
 
     def within(self, connection: Any) -> SqliteTransaction:
-        self.open()
+        try:
+            self.open()
+        except DatabaseUnavailable as error:
+            raise DatabaseBusy(
+                f"{error}. If your own transaction keeps the schema from being created: call `app.open()` before it"
+            ) from error
         if not isinstance(connection, sqlite3.Connection):
             raise TypeError(f"this Stepwell is on SQLite; it cannot use a {type(connection).__name__}")
         if not connection.in_transaction:
@@ -132,6 +137,12 @@ class SqliteDatabase(Database):
             with translated:
                 connection.execute("BEGIN IMMEDIATE")
         return CallersTransaction(connection, self.hooks)
+
+    @contextmanager
+    def inspecting(self) -> Iterator[SqliteMigrationSession]:
+        self.open()
+        with self._transaction(write=False) as tx:
+            yield SqliteMigrationSession(tx, self._reader or self._connection)
 
     @contextmanager
     def migrating(self) -> Iterator[SqliteMigrationSession]:
