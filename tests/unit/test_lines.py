@@ -19,7 +19,8 @@ from stepwell.run.executors import PREFETCH_SECONDS
 from stepwell.run.executors.processes import PREFETCH_LIMIT, UNREAD_MESSAGES, ProcessExecutor
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
-from stepwell.store import database, sqlite
+from stepwell.store import database
+from stepwell.store.sqlite import database as sqlite
 from tests.unit import lined_jobs
 
 SHORT = 0.0001
