@@ -21,6 +21,8 @@ from stepwell.define.registry import (
 )
 from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
+from stepwell.dispatch.dispatcher_part import DispatcherPart
+from stepwell.dispatch.sweep_part import SweepPart
 from stepwell.dispatch.tick import BATCH_LIMIT, TickReport
 from stepwell.enqueue.create import Creator
 from stepwell.events import Events
@@ -35,6 +37,7 @@ from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
 from stepwell.operate.reaper import ROUND_SECONDS, Reaper
+from stepwell.operate.reaper_part import ReaperPart
 from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
 from stepwell.run.executors.processes import ProcessExecutor
@@ -47,6 +50,7 @@ from stepwell.run.worker import GRACE_SECONDS, Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
 from stepwell.service.crew import Crew
 from stepwell.service.locate import name_of
+from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.share.strategies import DEFAULT_WEIGHT, Priority, Strategy
 from stepwell.store import open_database
@@ -243,7 +247,7 @@ class Stepwell:
         alive_seconds: float = ALIVE_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
     ) -> Worker:
-        """A worker with so many slots: threads of this process, processes of their own, or one event loop.
+        """A worker with this many slots: threads of this process, processes of their own, or one event loop.
 
         With `executor="process"` every slot imports the app by its name (`module:variable`; found out if not given),
         and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out: oldest
@@ -255,7 +259,7 @@ class Stepwell:
                 "a database in memory belongs to this process alone, so no other can run its steps: "
                 "use executor='thread' or a file"
             )
-        heart: Heartbeat = ThreadHeartbeat()
+        heartbeat: Heartbeat = ThreadHeartbeat()
         if executor == "process":
             made: Executor = ProcessExecutor(
                 self.database, self._finisher, app_name or name_of(self), slots, max_memory
@@ -264,15 +268,29 @@ class Stepwell:
             kind = ThreadExecutor if executor == "thread" else LoopExecutor
             made = kind(self.database, self.jobs, self._finisher, slots)
             if self.database.is_shared:
-                heart = ProcessHeartbeat(self.database.url)
+                heartbeat = ProcessHeartbeat(self.database.url)
         queues = ([queues] if isinstance(queues, str) else queues) or usual_queues(self._declared_queues())
         times = {"alive_seconds": alive_seconds, "grace_seconds": grace_seconds}
         self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})
-        return Worker(self.database, self.jobs, self._finisher, made, heart, queues=queues, strategy=strategy, **times)
+        return Worker(
+            self.database, self.jobs, self._finisher, made, heartbeat, queues=queues, strategy=strategy, **times
+        )
+
+    def dispatcher_parts(self, dispatcher: Dispatcher) -> list[Part]:
+        """A dispatcher and the sweep of its groups, as parts of a crew."""
+        return [DispatcherPart(dispatcher, self.database), SweepPart(self.database, dispatcher.groups)]
+
+    def reaper_part(self) -> Part:
+        """A reaper, as part of a crew."""
+        return ReaperPart(self.reaper(), self.database)
+
+    def parts(self, worker: Worker) -> list[Part]:
+        """A worker with everything that has to run somewhere beside it: a dispatcher, the sweep and a reaper."""
+        return [worker, *self.dispatcher_parts(self.dispatcher()), self.reaper_part()]
 
     def run(self, **worker: Any) -> None:
         """Dispatch, run and reap in this program until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
-        with Crew(self, self.worker(**worker)) as crew:
+        with Crew(self.parts(self.worker(**worker))) as crew:
             self._crews.append(crew)
             try:
                 crew.run()
@@ -280,7 +298,10 @@ class Stepwell:
                 self._crews.remove(crew)
 
     def stop(self) -> None:
-        """Let every `run` of this app come to its end (from another thread, or from a job)."""
+        """Let every `run` of this app come to its end (from another thread, or from a job), as a signal does.
+
+        A second call ends what runs at once, unless it comes in the same instant as the first.
+        """
         for crew in self._crews:
             crew.stop()
 

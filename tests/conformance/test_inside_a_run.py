@@ -137,12 +137,16 @@ def test_a_level_is_a_number_or_a_name_and_is_stored_as_its_name(app: Stepwell, 
     assert levels == ["ERROR", "ERROR", "WARNING", "DEBUG", "Level 35", "CRITICAL"]
 
 
-@pytest.mark.parametrize(("timeout", "reached"), [(0, False), (1e-9, True), (3600, False)])
+@pytest.mark.parametrize(("timeout", "reached"), [(0, False), (60, True), (61, False)])
 def test_timeout_reached_turns_true_at_the_timeout(
     app: Stepwell, clock: ManualClock, timeout: float, reached: bool
 ) -> None:
-    script = Script(app, clock, compute=lambda job: job.step.timeout_reached)
-    assert script.run(timeout=timeout).response is reached
+    def compute(job: Job) -> list[bool]:
+        before = job.step.timeout_reached
+        clock.advance(60)
+        return [before, job.step.timeout_reached]
+
+    assert Script(app, clock, compute=compute).run(timeout=timeout).response == [False, reached]
 
 
 @pytest.mark.parametrize("state", [State.CANCELLED, State.SKIPPED, State.FAILED, State.STOPPED])

@@ -77,7 +77,7 @@ class InlineRunner:
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:
-        step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim))
+        step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim), self._database.clock)
         try:
             ending = run_here(self._registry[step.action], step, claim.step.arguments, interruptible=True)
         except (KeyboardInterrupt, CancelledError):  # of whoever runs this, not of the job

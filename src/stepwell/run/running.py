@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Fail, Reschedule, Retry, Skip, Stop, When
 from stepwell.enqueue.place import names_others
 from stepwell.model import codec
+from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
 from stepwell.run.children import NewChildren
@@ -114,6 +114,7 @@ class RunningStep(StepRef):
     __slots__ = (
         "_checkpoint",
         "_children",
+        "_clock",
         "_facts",
         "_line",
         "_started",
@@ -125,11 +126,12 @@ class RunningStep(StepRef):
     )  # fmt: skip
     __setattr__ = object.__setattr__  # a reference is frozen; a run is not
 
-    def __init__(self, facts: ClaimedStep, line: Channel) -> None:
+    def __init__(self, facts: ClaimedStep, line: Channel, clock: Clock) -> None:
         super().__init__(facts.id, facts.uuid)
         self._facts = facts
         self._line = line
-        self._started = time.monotonic()
+        self._clock = clock
+        self._started = clock.monotonic()
         self._children: NewChildren | None = None  # most have none
         self._checkpoint = facts.checkpoint
         self.database: Database | None = None  # in which it stands: said by whoever runs it
@@ -222,7 +224,7 @@ class RunningStep(StepRef):
     @property
     def timeout_reached(self) -> bool:
         """Time to come to an end: what is not done after the cooldown is cut off."""
-        return self.timeout > 0 and time.monotonic() - self._started >= self.timeout
+        return self.timeout > 0 and self._clock.monotonic() - self._started >= self.timeout
 
     @property
     def cancel_requested(self) -> bool:
