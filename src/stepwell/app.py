@@ -43,10 +43,11 @@ from stepwell.run.executors.loop import LoopExecutor
 from stepwell.run.executors.processes import ProcessExecutor
 from stepwell.run.executors.threads import ThreadExecutor
 from stepwell.run.finish import Finisher
+from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep, running_parent_of
-from stepwell.run.worker import GRACE_SECONDS, Worker
+from stepwell.run.worker import Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
 from stepwell.service.crew import Crew
 from stepwell.service.locate import name_of

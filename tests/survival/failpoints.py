@@ -10,7 +10,7 @@ from typing import Any
 from stepwell.run.claim import Claimer
 from stepwell.run.exchange import Exchange
 from stepwell.run.finish import Finisher
-from stepwell.run.starter import Starter
+from stepwell.run.handover import Handover
 
 VARIABLE = "STEPWELL_TEST_FAILPOINT"
 POINTS = (
@@ -34,7 +34,7 @@ def arm(folder: Path) -> None:
             return
         os.kill(os.getpid(), signal.SIGKILL)
 
-    claim, start, write, settle = Claimer.claim, Starter.start_waiting, Finisher._write_plain, Exchange._settle
+    claim, start, write, settle = Claimer.claim, Handover.start_waiting, Finisher._write_plain, Exchange._settle
 
     def claiming(self: Claimer, *arguments: Any) -> Any:
         claims = claim(self, *arguments)
@@ -42,7 +42,7 @@ def arm(folder: Path) -> None:
             fire()
         return claims
 
-    def starting(self: Starter, now: float, *, stopping: bool) -> None:
+    def starting(self: Handover, now: float, *, stopping: bool) -> None:
         if self._ledger.waiting:
             fire()
         start(self, now, stopping=stopping)
@@ -63,7 +63,7 @@ def arm(folder: Path) -> None:
         case "before the claim is committed":
             Claimer.claim = claiming  # type: ignore[method-assign, assignment]
         case "after the claim, before the start":
-            Starter.start_waiting = starting  # type: ignore[method-assign]
+            Handover.start_waiting = starting  # type: ignore[method-assign]
         case "after the end, before it is written":
             Finisher._write_plain = writing  # type: ignore[method-assign]
         case "after the end is committed":

@@ -17,16 +17,16 @@ from typing import Any, Final
 from stepwell.define.registry import Registry
 from stepwell.model.errors import StepwellError
 from stepwell.run.claim import Claimer
-from stepwell.run.ending import Ending
 from stepwell.run.exchange import Exchange
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.finish import Finisher
+from stepwell.run.grace import GRACE_SECONDS, GracePeriod
+from stepwell.run.handover import Handover
 from stepwell.run.heartbeat import Heartbeat
 from stepwell.run.ledger import Ledger
 from stepwell.run.look_times import POLL_SECONDS, LookTimes
 from stepwell.run.pace import Pace
 from stepwell.run.reconcile import Reconciler
-from stepwell.run.starter import Starter
 from stepwell.run.time_limits import TimeLimits
 from stepwell.run.worker_report import WorkerReport
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
@@ -38,9 +38,6 @@ from stepwell.store import Database, Wake
 from stepwell.store.listener import Listener
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
-
-# What a deploy can wait for; service managers kill after 90 (systemd) or 10 seconds (Docker, which can be told more).
-GRACE_SECONDS: Final = 30.0
 
 
 class Worker(Part):
@@ -64,20 +61,19 @@ class Worker(Part):
         self._database = database
         self._executor = executor
         self._heartbeat = heartbeat
-        self._grace_seconds = grace_seconds
         self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
         self._numbers = WorkerReport()
         claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
         self._ledger = ledger = Ledger()
-        self._looks, self._pace = LookTimes(), Pace()
+        self._looks, pace = LookTimes(), Pace()
         self._limits = TimeLimits(database.clock, registry, executor, ledger)
-        self._starter = Starter(executor, ledger, self._limits, self._pace)
-        self._exchange = Exchange(finisher, claimer, executor, ledger, self._looks, self._pace, self._numbers)
+        self._handover = Handover(executor, ledger, self._limits, pace)
+        self._exchange = Exchange(finisher, claimer, executor, ledger, self._looks, pace, self._numbers)
         self._reconciler = Reconciler(
             database, self.row, heartbeat, finisher, executor, ledger, self._limits, self._numbers
         )
         self._retry_delay, self._retry_at = RetryDelay(), 0.0  # the database is left alone until then
-        self._stops_at: float | None = None
+        self._grace = GracePeriod(grace_seconds)
 
     # start and stop -----------------------------------------------------------------------------------------
 
@@ -95,35 +91,19 @@ class Worker(Part):
 
     def stop(self, *, at_once: bool = False) -> None:
         """Take no new work; what still runs after the grace period (or now) is handed back."""
-        deadline = time.monotonic() + (0.0 if at_once else self._grace_seconds)
-        self._stops_at = deadline if self._stops_at is None else min(self._stops_at, deadline)
-
-    @property
-    def _is_stopping(self) -> bool:
-        return self._stops_at is not None
+        self._grace.begin(at_once=at_once)
 
     def is_done(self) -> bool:
-        is_over = self._stops_at is not None and time.monotonic() >= self._stops_at
-        return is_over or self._ledger.is_empty()
+        return self._ledger.is_empty() or self._grace.is_over()
 
     def close(self) -> None:
         try:
-            self._hand_back_the_rest()
+            self._handover.end_all(time.monotonic())
+            self._exchange.write_last()
         finally:
             self._executor.close()
             self._heartbeat.stop()
             self._sign_off()
-
-    def _hand_back_the_rest(self) -> None:
-        """The grace period is over: unfinished and unspent."""
-        now = time.monotonic()
-        self._collect(now)
-        for run in self._ledger.runs.values():
-            self._executor.cut(run.claim)
-            self._ledger.add_ending(run.claim, Ending(verb="lost" if run.cancelled else "hand_back"), now)
-        self._ledger.runs.clear()
-        self._ledger.end_waiting(Ending(verb="hand_back"), now)
-        self._exchange.write_last()
 
     def _sign_off(self) -> None:
         try:
@@ -139,33 +119,24 @@ class Worker(Part):
     def round(self, wakes: Collection[Wake]) -> float:
         now = time.monotonic()
         self._looks.hear(wakes, now)
-        if self._collect(now):
+        if self._handover.collect(now):
             self._looks.add(now)
-        self._starter.take_back(stopping=self._is_stopping)
-        self._starter.start_waiting(now, stopping=self._is_stopping)
+        self._handover.take_back(stopping=self._grace.has_begun)
+        self._handover.start_waiting(now, stopping=self._grace.has_begun)
         if self._limits.cut_overdue(now):
             self._looks.add(now)
         if now >= self._retry_at:
             self._use_database(now)
         return self._pause()
 
-    def _collect(self, now: float) -> bool:
-        """What has ended; says whether anything has."""
-        ended = self._executor.collect()
-        for claim, ending in ended:
-            if self._ledger.runs.pop(claim.key, None) is not None:
-                self._ledger.add_ending(claim, ending, now)
-                self._pace.learn(ending.duration)
-        return bool(ended)
-
     def _use_database(self, now: float) -> None:
         self._reconciler.note_absence(now)
         try:
             self._reconciler.run_if_due(now)
-            if claims := self._exchange.run(now, stopping=self._is_stopping):
+            if claims := self._exchange.run(now, stopping=self._grace.has_begun):
                 claimed_at = time.monotonic()
                 self._ledger.add_claims(claims, claimed_at)
-                self._starter.start_waiting(claimed_at, stopping=self._is_stopping)
+                self._handover.start_waiting(claimed_at, stopping=self._grace.has_begun)
             self._retry_delay.reset()
         except Exception as error:
             self._back_off(error)
@@ -181,11 +152,9 @@ class Worker(Part):
 
     def _pause(self) -> float:
         now = time.monotonic()
-        times = [now + POLL_SECONDS, now + self._limits.seconds_left()]
-        if self._stops_at is not None:
-            times.append(self._stops_at)
+        times = [now + POLL_SECONDS, now + self._limits.seconds_left(), self._grace.ends_at]
         if self._ledger.waiting:
-            times.append(self._starter.hands_back_at())
+            times.append(self._handover.waits_until())
         if self._executor.prefetched():
             times.append(now + PREFETCH_SECONDS)
         if now < self._retry_at:
@@ -194,6 +163,6 @@ class Worker(Part):
             times.append(self._reconciler.next_at)
             if self._ledger.endings:
                 times.append(self._exchange.writes_at())
-            if not self._is_stopping and self._executor.free():
+            if not self._grace.has_begun and self._executor.free():
                 times.append(self._looks.next())
         return max(0.0, min(times) - now)
