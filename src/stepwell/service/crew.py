@@ -53,7 +53,7 @@ class Crew:
             self._first.run()
         finally:
             for loop in self._others:
-                loop.stop(at_once=self._is_at_once)
+                loop.stop()
             for thread in threads:
                 thread.join()
         if self._errors:
