@@ -11,6 +11,8 @@ from stepwell.define.drafts import NewStep
 from stepwell.define.registry import Registry
 from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
+from stepwell.dispatch.dispatcher_part import DispatcherPart
+from stepwell.dispatch.sweep_part import SweepPart
 from stepwell.dispatch.tick import BATCH_LIMIT, TickReport
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.declared_queues import DeclaredQueues
@@ -28,6 +30,7 @@ from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
 from stepwell.operate.reaper import ROUND_SECONDS, Reaper
+from stepwell.operate.reaper_part import ReaperPart
 from stepwell.operate.transition import transition_by_hand
 from stepwell.run.build import WorkerBuilder, WorkerOptions, WorkerSettings
 from stepwell.run.current import RunningSteps
@@ -38,6 +41,7 @@ from stepwell.run.worker import Worker
 from stepwell.run.worker_row import usual_queues
 from stepwell.service.crew import Crew
 from stepwell.service.locate import name_of
+from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
 from stepwell.store.migrate import ensure_schema, migrate
@@ -164,9 +168,21 @@ class Stepwell:
         """A worker with a number of slots: threads of this process, processes of their own, or one event loop."""
         return self._workers.build(WorkerSettings(**settings))
 
+    def dispatcher_parts(self, dispatcher: Dispatcher) -> list[Part]:
+        """A dispatcher and the sweep of its groups, as parts of a crew."""
+        return [DispatcherPart(dispatcher, self.database), SweepPart(self.database, dispatcher.groups)]
+
+    def reaper_part(self) -> Part:
+        """A reaper, as part of a crew."""
+        return ReaperPart(self.reaper(), self.database)
+
+    def parts(self, worker: Worker) -> list[Part]:
+        """A worker with everything that has to run somewhere beside it: a dispatcher, the sweep and a reaper."""
+        return [worker, *self.dispatcher_parts(self.dispatcher()), self.reaper_part()]
+
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
         """Dispatch, run and reap in this program until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
-        with Crew(self, self.worker(**worker)) as crew:
+        with Crew(self.parts(self.worker(**worker))) as crew:
             self._crews.append(crew)
             try:
                 crew.run()
@@ -174,7 +190,10 @@ class Stepwell:
                 self._crews.remove(crew)
 
     def stop(self) -> None:
-        """Stop every `run` of this app gently (from another thread, or from a job)."""
+        """Let every `run` of this app come to its end (from another thread, or from a job), as a signal does.
+
+        A second call ends what runs at once, unless it comes in the same instant as the first.
+        """
         for crew in self._crews:
             crew.stop()
 

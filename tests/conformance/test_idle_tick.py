@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell import Stepwell
-from stepwell.dispatch.dispatcher import MOST_PATIENCE_SECONDS
+from stepwell.dispatch.dispatcher_part import MAX_EMPTY_LOOK_SECONDS, DispatcherPart
 from stepwell.dispatch.tick import TickReport
 from stepwell.run.inline import InlineRunner
 from stepwell.store import Wake
@@ -131,14 +131,15 @@ def test_a_look_that_found_nothing_is_not_repeated_before_four_times_as_long_as_
         return []
 
     monkeypatch.setattr(dispatcher, "round", look)
-    dispatcher._watch([Wake.DECISIONS])
+    part = DispatcherPart(dispatcher, app.database)
+    part.round([Wake.DECISIONS])
     assert len(looks) == 1
-    assert dispatcher._watch([Wake.DECISIONS]) == pytest.approx(0.04)
+    assert part.round([Wake.DECISIONS]) == pytest.approx(0.04)
     clock.advance(0.039)
-    assert dispatcher._watch([]) == pytest.approx(0.001)
+    assert part.round([]) == pytest.approx(0.001)
     assert len(looks) == 1
     clock.advance(0.0011)
-    dispatcher._watch([])
+    part.round([])
     assert len(looks) == 2, "what was told meanwhile is not forgotten"
 
 
@@ -153,9 +154,10 @@ def test_patience_has_a_limit_and_ends_with_what_is_found(
         return found
 
     monkeypatch.setattr(dispatcher, "round", look)
-    dispatcher._watch([Wake.DECISIONS])
-    assert dispatcher._watch([Wake.DECISIONS]) == pytest.approx(MOST_PATIENCE_SECONDS), "not the 2 s of four times"
+    part = DispatcherPart(dispatcher, app.database)
+    part.round([Wake.DECISIONS])
+    assert part.round([Wake.DECISIONS]) == pytest.approx(MAX_EMPTY_LOOK_SECONDS), "not the 2 s of four times"
     clock.advance(0.5)
     found.append(TickReport(group="alpha", opened=1))
-    assert dispatcher._watch([]) == 0.0
-    assert dispatcher._patient_until == 0.0
+    assert part.round([]) == 0.0
+    assert part._not_before == 0.0

@@ -13,6 +13,7 @@ from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
+from stepwell.service.crew import Crew
 from stepwell.share.limits import Kind
 from stepwell.share.strategies import Priority, Strategy
 from tests.conformance.support import Engine, failed, returned
@@ -391,13 +392,14 @@ def test_a_worker_with_one_slot_runs_every_job_by_its_weight(engine: Engine) -> 
     def note(name: str) -> None:
         ran.append(name)
         if len(ran) == 60:
-            worker.stop()
+            crew.stop()
 
     for name, weight in WEIGHTS.items():
         engine.app.job(name=f"{name} by weight", weight=weight)(note)
         engine.app.enqueue_many(NewStep(action=f"{name} by weight", arguments={"name": name}) for _ in range(60))
     worker = engine.app.worker(slots=1, strategy=DivideTotalValueEqually())
-    worker.run()
+    crew = Crew([worker])
+    crew.run()
     shares = Counter(ran[:60])
     assert all(abs(shares[name] - 10 * weight) <= 10 for name, weight in WEIGHTS.items()), shares
     assert shares["behave"] >= 5

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import closing, suppress
+from typing import Any
 
 import pytest
 
 from stepwell import NewStep, Stepwell, StepwellError
 from stepwell.run.claim import Claimer
+from stepwell.service.crew import Crew
 from stepwell.store import Transaction, Wake
 from stepwell.testing import ManualClock, behave
 
@@ -59,21 +62,22 @@ def test_news_is_told_again_at_once_only_if_the_first_time_failed(postgres_url: 
 def test_after_a_silence_news_is_taken_for_work(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looked first, as it does in busier times, would find nothing here."""
     monkeypatch.setattr(Claimer, "is_there_work", lambda claimer: False)
-    monkeypatch.setattr("stepwell.run.worker.SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr("stepwell.run.look_times.SILENCE_SECONDS", 0.0)
     job = behave(app)
     worker = app.worker(slots=1)
-    listens, pause = threading.Event(), worker._pause
+    listens, files = threading.Event(), worker.files
 
-    def pause_and_say_so() -> float:
+    def files_and_say_so() -> Sequence[Any]:
         listens.set()
-        return pause()
+        return files()
 
-    monkeypatch.setattr(worker, "_pause", pause_and_say_so)
-    thread = threading.Thread(target=worker.run)
+    monkeypatch.setattr(worker, "files", files_and_say_so)  # asked before each wait
+    crew = Crew([worker])
+    thread = threading.Thread(target=crew.run)
     thread.start()
     try:
         assert listens.wait(WAIT_SECONDS)
         job.enqueue().result(timeout=WAIT_SECONDS)
     finally:
-        worker.stop()
+        crew.stop()
         thread.join()

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from stepwell import NewStep, Stepwell
-from stepwell.dispatch import dispatcher as dispatching
+from stepwell.dispatch import dispatcher_part
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.service import loop
-from stepwell.service.wakeup import StopSignal
+from stepwell.service import retry_delay
+from stepwell.service.crew import Crew
 from stepwell.store import Transaction
 from stepwell.store.engine import creation, reading, ticks
 from stepwell.store.postgres import database as postgres
@@ -153,10 +153,10 @@ def test_a_session_that_the_server_ended_for_idling_counts_as_an_outage(app: Ste
 def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
     app: Stepwell, server: Server, postgres_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "OUTAGE_SECONDS", (0.001, 0.01))
-    monkeypatch.setattr(dispatching, "IDLE_SECONDS", 0.001)
-    stop = StopSignal()
-    with Stepwell(postgres_url, clock=clock) as worker, in_thread(lambda: app.dispatcher().run(stop)) as errors:
+    monkeypatch.setattr(retry_delay, "FAILURE_SECONDS", (0.001, 0.01))
+    monkeypatch.setattr(dispatcher_part, "IDLE_SECONDS", 0.001)
+    crew = Crew(app.dispatcher_parts(app.dispatcher()))
+    with Stepwell(postgres_url, clock=clock) as worker, in_thread(crew.run) as errors:
         try:
             behave(worker)
             runner = worker.inline_runner()
@@ -174,7 +174,7 @@ def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
             until(all_done)
             runner.close()
         finally:
-            stop.set()
+            crew.stop()
     assert errors == []
     assert cuts >= 8
     assert server.count() == 9

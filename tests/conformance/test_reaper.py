@@ -12,11 +12,11 @@ from stepwell import Reschedule, Skip, Stepwell
 from stepwell.events import GroupStalled, StepFailed, StepRescued
 from stepwell.operate.reaper import (
     DEAD_WORKER_RETENTION_SECONDS,
-    PATIENCE_SECONDS,
     SPREAD_SECONDS,
     STALLED_SECONDS,
     UNTAKEN_SECONDS,
 )
+from stepwell.operate.reaper_part import PATIENCE_SECONDS, ReaperPart
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support import Engine, raised, returned
@@ -208,17 +208,17 @@ def test_a_worker_that_is_heard_of_at_the_last_moment_keeps_its_step(
 def test_a_reaper_that_was_away_gives_the_workers_time_to_be_heard_of(engine: Engine) -> None:
     """The machine slept: every worker looks dead, and is not."""
     engine.plant("living, dead", group=GROUP)
-    reaper = engine.app.reaper()
+    reaper = ReaperPart(engine.app.reaper(), engine.app.database)
     with engine.worker(slots=1) as living, engine.worker(slots=1) as dead:
         engine.tick()
         (first,), (second,) = living.claim(1), dead.claim(1)
-        reaper._watch(())
+        reaper.round(())
         engine.clock.advance(1000)
-        reaper._watch(())
+        reaper.round(())
         assert (engine.state("living"), engine.state("dead")) == ("Running", "Running")
         living.worker.heartbeat()
         engine.clock.advance(PATIENCE_SECONDS)
-        reaper._watch(())
+        reaper.round(())
         states = {claim.worker: str(engine.app.step(claim.step_id).state) for claim in (first, second)}
         assert states == {living.worker.id: "Running", dead.worker.id: "Pending"}
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from stepwell.run.claim import Claimer
+from stepwell.run.exchange import Exchange
 from stepwell.run.finish import Finisher
-from stepwell.run.worker import Worker
+from stepwell.run.handover import Handover
 
 VARIABLE = "STEPWELL_TEST_FAILPOINT"
 POINTS = (
@@ -33,7 +34,7 @@ def arm(folder: Path) -> None:
             return
         os.kill(os.getpid(), signal.SIGKILL)
 
-    claim, start, write, settle = Claimer.claim, Worker._start_waiting, Finisher._write_plain, Worker._settle
+    claim, start, write, settle = Claimer.claim, Handover.start_waiting, Finisher._write_plain, Exchange._settle
 
     def claiming(self: Claimer, *arguments: Any) -> Any:
         claims = claim(self, *arguments)
@@ -41,17 +42,17 @@ def arm(folder: Path) -> None:
             fire()
         return claims
 
-    def starting(self: Worker, now: float) -> None:
-        if self._waiting:
+    def starting(self: Handover, now: float, *, stopping: bool) -> None:
+        if self._ledger.waiting:
             fire()
-        start(self, now)
+        start(self, now, stopping=stopping)
 
     def writing(self: Finisher, tx: Any, endings: Any) -> Any:
         if endings:
             fire()
         return write(self, tx, endings)
 
-    def settling(self: Worker, endings: Any, states: Any) -> None:
+    def settling(self: Exchange, endings: Any, states: Any) -> None:
         if endings:
             fire()
         settle(self, endings, states)
@@ -62,10 +63,10 @@ def arm(folder: Path) -> None:
         case "before the claim is committed":
             Claimer.claim = claiming  # type: ignore[method-assign, assignment]
         case "after the claim, before the start":
-            Worker._start_waiting = starting  # type: ignore[method-assign]
+            Handover.start_waiting = starting  # type: ignore[method-assign]
         case "after the end, before it is written":
             Finisher._write_plain = writing  # type: ignore[method-assign]
         case "after the end is committed":
-            Worker._settle = settling  # type: ignore[method-assign]
+            Exchange._settle = settling  # type: ignore[method-assign]
         case _:
             raise ValueError(f"there is no failpoint {point!r}")

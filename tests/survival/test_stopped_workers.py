@@ -54,7 +54,7 @@ def test_a_worker_that_slept_beyond_its_lease_gives_its_steps_up_and_goes_on(wel
 def _idle_worker(well: Well) -> Worker:
     """One whose rounds the test makes."""
     worker = well.app.worker(slots=1)
-    worker._next_reconcile = math.inf
+    worker._reconciler.next_at = math.inf
     return worker
 
 
@@ -65,10 +65,10 @@ def _workers(well: Well) -> list[Any]:
 def test_what_was_claimed_ahead_of_a_long_stop_is_not_begun_after_it(well: Well) -> None:
     worker = _idle_worker(well)
     well.add("ahead")
-    worker._waiting.extend(well.app.database.transact(lambda tx: worker._claim(tx, 1)))
-    worker._waiting_since = time.monotonic() - 10.0
+    claims = well.app.database.transact(lambda tx: worker._exchange._claim(tx, 1))
+    worker._ledger.add_claims(claims, time.monotonic() - 10.0)
     worker.stop()  # only so that it does not claim the step anew
-    worker._round(())
+    worker.round(())
     assert not well.entries("began", "ahead")
     assert ("Pending", "handed_back") in well.path("ahead")
     worker.row.sign_off()
@@ -77,11 +77,11 @@ def test_what_was_claimed_ahead_of_a_long_stop_is_not_begun_after_it(well: Well)
 def test_a_worker_with_endings_to_write_rests_while_there_is_no_database(well: Well) -> None:
     worker = _idle_worker(well)
     well.add("ended")
-    (claim,) = well.app.database.transact(lambda tx: worker._claim(tx, 1))
-    worker._note_ending(claim, Ending(verb="finish", response="1"), time.monotonic() - 1.0)
-    worker._wait_out(DatabaseUnavailable("gone"))
+    (claim,) = well.app.database.transact(lambda tx: worker._exchange._claim(tx, 1))
+    worker._ledger.add_ending(claim, Ending(verb="finish", response="1"), time.monotonic() - 1.0)
+    worker._back_off(DatabaseUnavailable("gone"))
     assert worker._pause() > 0.05
-    worker._quiet_until, worker._next_reconcile = 0.0, math.inf
-    worker._round(())
+    worker._retry_at, worker._reconciler.next_at = 0.0, math.inf
+    worker.round(())
     assert str(well["ended"].state) == "Completed"
     worker.row.sign_off()

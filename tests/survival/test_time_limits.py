@@ -69,7 +69,7 @@ def test_a_thread_is_cut_off_and_its_late_word_does_not_count(well: Well, execut
     well.until_began("cancelled")
     well.app.cancel(well.refs["cancelled"], who="tester")
     well.add("politely cancelled", "wait politely")
-    well.until(lambda: "is ended" not in worker.said and well["cancelled"].lease_worker is not None)
+    well.until(lambda: "ending its run" not in worker.said and well["cancelled"].lease_worker is not None)
     well.say("later")  # a thread cannot be ended: its lease stands until it ends by itself
     well.until(lambda: well["cancelled"].lease_worker is None)
     assert str(well["cancelled"].state) == "Cancelled"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepwell import Stepwell, StepwellError
+from stepwell.service.crew import Crew
 from tests.survival import jobs
 from tests.survival.support import Well
 
@@ -75,12 +76,13 @@ def test_a_job_that_only_the_worker_knows_fails_with_the_reason(well: Well, monk
     well.app.job(name="besides", retries=0)(lambda: None)
     well.add("unknown", action="besides")
     worker = well.app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make")
-    thread = threading.Thread(target=worker.run)
+    crew = Crew([worker])
+    thread = threading.Thread(target=crew.run)
     thread.start()
     try:
         well.until_states(unknown="Failed")
     finally:
-        worker.stop()
+        crew.stop()
         thread.join()
     assert (well["unknown"].reason, well["unknown"].rescues) == ("error", 0)
     assert "tests.survival.jobs:make" in str(well["unknown"].error_message)

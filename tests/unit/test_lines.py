@@ -16,7 +16,8 @@ from stepwell.model.claimed import Claim
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ended
 from stepwell.run.executors import PREFETCH_SECONDS
-from stepwell.run.executors.processes import PREFETCH_LIMIT, UNREAD_MESSAGES, ProcessExecutor
+from stepwell.run.executors.processes import PREFETCH_LIMIT, ProcessExecutor
+from stepwell.run.executors.run_queue import UNREAD_MESSAGES
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import database
@@ -148,7 +149,7 @@ def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line
 
 def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line: Channel) -> None:
     line.executor.take(line.claims("wait", "", "", ""), SHORT)
-    line.until(lambda: line.ran and line.executor._slots[0].is_held_up(time.monotonic()))
+    line.until(lambda: line.ran and line.executor._slots[0].queue.is_held_up(time.monotonic()))
     given_back = line.executor.give_back()
     assert [claim.step.label for claim in given_back] == ["1", "2", "3"]
     assert line.executor.prefetched() == 0
@@ -165,7 +166,7 @@ def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line
 def test_nothing_is_given_back_in_time_unless_everything_is_wanted(line: Channel) -> None:
     line.executor.take(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
-    line.executor._slots[0]._begun = time.monotonic() + 60  # however slow this machine is
+    line.executor._slots[0].queue.begun_at = time.monotonic() + 60  # however slow this machine is
     assert line.executor.give_back() == []
     assert len(line.executor.give_back(everything=True)) == 2
     line.go()
@@ -214,7 +215,7 @@ def test_to_cut_a_step_that_has_not_begun_harms_no_other(line: Channel) -> None:
 
 def test_to_cut_a_run_that_has_just_ended_harms_no_other(line: Channel) -> None:
     first, second = line.executor.take(line.claims("", "wait"), SHORT)
-    line_of_slot = line.executor._slots[0].runs
+    line_of_slot = line.executor._slots[0].queue.runs
     while line.ran != ["0", "1"]:  # it has said so, and nobody has listened
         time.sleep(0.001)
     assert [claim for _, claim in line_of_slot] == [first, second]
@@ -233,12 +234,12 @@ def test_the_answer_to_a_question_finds_its_way_through_a_line(line: Channel) ->
 def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Channel) -> None:
     first, second = line.executor.take(line.claims("wait", "wait more"), SHORT)
     line.until(lambda: line.ran)
-    slot = line.executor._slots[0]
+    queue = line.executor._slots[0].queue
     line.executor.request_cancel(second)
-    assert slot.cancelled.value == 0
+    assert queue.cancelled.value == 0
     line.go()
-    line.until(lambda: slot.claim is second)
-    assert slot.cancelled.value == slot.runs[0][0]
+    line.until(lambda: queue.claim is second)
+    assert queue.cancelled.value == queue.runs[0][0]
     line.go("more")
     line.until_ended(1)
     line.executor.request_cancel(first)  # it is over: nothing happens
@@ -247,7 +248,7 @@ def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Channel) ->
 def test_a_step_whose_turn_was_not_read_is_not_charged_with_the_death(line: Channel) -> None:
     (first, second) = line.executor.take(line.claims("wait", ""), SHORT)
     line.until(lambda: line.ran)
-    line.executor._slots[0].forget(first)  # as if it had just said that it has ended
+    line.executor._slots[0].queue.forget(first)  # as if it had just said that it has ended
     line.executor._slots[0].kill()
     assert line.until(lambda: line.executor.free() == 1) == []
     assert line.executor.give_back() == [second]
@@ -287,11 +288,11 @@ def test_a_program_with_time_limits_for_its_sockets_is_no_trouble(line: Channel)
 
 def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Channel) -> None:
     waiting = line.claims("wait", *[""] * 50)
-    slot = line.executor._slots[0]
+    queue = line.executor._slots[0].queue
     while line.executor.take(deque([waiting[0]]), SHORT):
         waiting.popleft()
-        slot._begun = time.monotonic() + 60  # however slow this machine is
-    assert len(slot.runs) == UNREAD_MESSAGES
+        queue.begun_at = time.monotonic() + 60  # however slow this machine is
+    assert len(queue.runs) == UNREAD_MESSAGES
     line.go()
     while waiting or line.executor.prefetched() or not line.executor.free():
         line.executor.take(waiting, SHORT)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
 from pathlib import Path
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,14 +14,9 @@ from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.parameters import known_group
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, clean, shorten, to_json
-from stepwell.service.wakeup import StopSignal
 
 if TYPE_CHECKING:
-    from stepwell.dispatch.dispatcher import Dispatcher
     from stepwell.dispatch.tick import TickReport
-
-# `timeout`, make and terminals send a signal to the process and to its group: two that mean one.
-SAME_SIGNAL_SECONDS: Final = 1.0
 
 
 @click.command()
@@ -111,59 +103,19 @@ def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, v
     It moves steps from Pending to Dispatched and settles parents and cascades; workers run them. A group is ticked by
     one dispatcher at a time; if that one dies, another takes over.
     """
+    from stepwell.cli.crews import crew_of
+
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     if log_file is not None:
         log_to_file(log_file)
     with target.open() as app:
-        signals = _Signals()
         runs = app.dispatcher(groups or None)
-        what = f"group{'' if len(groups) == 1 else 's'} {', '.join(map(clean, groups))}" if groups else "all groups"
-        click.echo(f"Dispatching {what} of {target} as {runs.owner}. Ctrl-C or SIGTERM stops it.")
-        if log_file is not None:
-            click.echo(f"The log of ticks goes to {log_file}.")
-        if not app.breaker.state().dispatching:
-            click.echo("Dispatching is paused at present: only cascades go on until `stepwell resume`.")
-        _run_until_signal(runs, signals)
-    click.echo("Stopped; every lock is released.")
-
-
-class _Signals:
-    """SIGINT and SIGTERM, waiting to be read.
-
-    The handler feeds a queue and sets no event: it may interrupt the very code that holds the event's lock.
-    """
-
-    def __init__(self) -> None:
-        self.news = SimpleQueue[int | BaseException | None]()
-        self._before = {
-            number: signal.signal(number, lambda number, frame: self.news.put(number))
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-
-    def forget(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-def _run_until_signal(runs: Dispatcher, signals: _Signals) -> None:
-    stop = StopSignal()
-
-    def work() -> None:
-        try:
-            runs.run(stop)
-            signals.news.put(None)
-        except BaseException as error:
-            signals.news.put(error)
-
-    thread = threading.Thread(target=work, name="dispatcher")
-    thread.start()
-    what = signals.news.get()
-    if isinstance(what, int):
-        click.echo("Stopping: the tick under way ends first.")
-    stop.set()
-    thread.join(SAME_SIGNAL_SECONDS)
-    if thread.is_alive():
-        signals.forget()  # whoever asks again now wants it to stop at once
-        thread.join()
-    if isinstance(what, BaseException):
-        raise what
+        with crew_of(app.dispatcher_parts(runs), stopping="Stopping: the tick under way ends first.") as crew:
+            what = f"group{'' if len(groups) == 1 else 's'} {', '.join(map(clean, groups))}" if groups else "all groups"
+            click.echo(f"Dispatching {what} of {target} as {runs.owner}. Ctrl-C or SIGTERM stops it.")
+            if log_file is not None:
+                click.echo(f"The log of ticks goes to {log_file}.")
+            if not app.breaker.state().dispatching:
+                click.echo("Dispatching is paused at present: only cascades go on until `stepwell resume`.")
+            crew.run()
+    click.echo(f"Stopped: {crew.report()}; every lock is released.")

@@ -128,7 +128,7 @@ def up(target: Target, /, **options: Any) -> None:
 @click.pass_obj
 def reaper(target: Target, once: bool, verbose: bool) -> None:
     """Bring back the steps of dead workers, and say when a group makes no progress. Any number may run at once."""
-    from stepwell.service.crew import Crew
+    from stepwell.cli.crews import crew_of
 
     log_to_stderr(logging.INFO if verbose else logging.WARNING)
     with target.open() as app:
@@ -139,14 +139,14 @@ def reaper(target: Target, once: bool, verbose: bool) -> None:
                 f"{len(reaped.recovered)} recovered, {len(reaped.release_lease)} let go."
             )
             return
-        click.echo(f"Watching over {target}. Ctrl-C or SIGTERM stops it.")
-        with Crew(app, None, dispatches=False) as crew:
+        with crew_of([app.reaper_part()], stopping="Stopping: the round under way ends first.") as crew:
+            click.echo(f"Watching over {target}. Ctrl-C or SIGTERM stops it.")
             crew.run()
-    click.echo("Stopped.")
+    click.echo(f"Stopped: {crew.report()}." if crew.report() else "Stopped.")
 
 
 def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
-    from stepwell.service.crew import Crew
+    from stepwell.cli.crews import crew_of
     from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
     log_to_stderr(logging.INFO if options["verbose"] else logging.WARNING)
@@ -165,11 +165,12 @@ def _work(target: Target, options: dict[str, Any], *, whole: bool) -> None:
         alive_seconds=options["lease"],
         grace_seconds=options["grace"],
     )
-    _announce(app, made, options, whole)
-    gc.freeze()  # as in the slots: what was imported stays
-    with Crew(app, made, dispatches=whole, reaps=whole) as crew:
+    stopping = f"Stopping: running steps have up to {options['grace']:g} s; a second signal stops at once."
+    with crew_of(app.parts(made) if whole else [made], stopping=stopping) as crew:
+        _announce(app, made, options, whole)
+        gc.freeze()  # as in the slots: what was imported stays
         crew.run()
-    _account(made)
+    click.echo(f"Stopped: {crew.report()}.")
 
 
 def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
@@ -212,10 +213,3 @@ def _announce(app: Stepwell, made: Worker, options: dict[str, Any], whole: bool)
     if not app.breaker.state().dispatching:
         click.echo("Dispatching is paused at present: nothing new begins until `stepwell resume`.")
     click.echo("Ctrl-C or SIGTERM stops it; a second one stops it at once.")
-
-
-def _account(made: Worker) -> None:
-    report = made.report
-    ends = ", ".join(f"{number} {state}" for state, number in sorted(report.ended.items()))
-    lost = f"; {counted(report.lost, 'run')} no longer counted" if report.lost else ""
-    click.echo(f"Stopped: {counted(report.claimed, 'step')} claimed{f' ({ends})' if ends else ''}{lost}.")

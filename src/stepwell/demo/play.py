@@ -1,22 +1,24 @@
-"""Playing the story: three workers in threads, one dispatcher, and a screen that follows."""
+"""Playing the story: three workers, one dispatcher, and a screen that follows."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
 from stepwell import Stepwell
 from stepwell.cli.output import Output
-from stepwell.demo.screen import screen_for
+from stepwell.demo.screen import Screen, screen_for
 from stepwell.demo.story import Story
 from stepwell.demo.summary import write_summary
+from stepwell.service.crew import Crew
+from stepwell.service.part import Part
+from stepwell.service.wakeup import WakePipe
+from stepwell.store import Wake
 
 WORKERS: Final = 3
 # Idle workers and the dispatcher look this often: below what an eye notices.
 LOOK_SECONDS: Final = 0.03
-# The story takes seven seconds; a machine that needs so much more is not going to make it.
+# The story takes seven seconds; a machine that needs this long is not going to make it.
 LONGEST_SECONDS: Final = 60.0
 
 
@@ -28,51 +30,70 @@ def play(url: str, output: Output, *, pace: float = 1.0, program: str = "stepwel
             return False
         story = Story(app, pace)
         started = app.clock.monotonic()
-        with _workers(app) as (progress, errors):
-            story.begin()
-            with screen_for(output, story, WORKERS) as screen:
-                dispatcher = app.dispatcher()
-                while not (errors or story.over()) and app.clock.monotonic() < started + LONGEST_SECONDS:
-                    reports = dispatcher.round()
-                    for report in reports:
-                        if report.error is not None:
-                            raise report.error
-                    story.look_in()
-                    screen.follow()
-                    if not any(report.changed for report in reports):
-                        progress.wait(LOOK_SECONDS)
-                        progress.clear()
-                screen.follow()
+        story.begin()
+        with screen_for(output, story, WORKERS) as screen:
+            narrator = _Narrator(app, story, screen)
+            workers = [_InlineWorker(app, number, narrator.wake) for number in range(1, WORKERS + 1)]
+            with Crew([narrator, *workers], on_signal=narrator.interrupt) as crew:
+                narrator.on_end = crew.stop
+                crew.run()
+        if narrator.is_interrupted:
+            raise KeyboardInterrupt
+        for error in narrator.errors:
+            raise error
         return write_summary(output, story, url, app.clock.monotonic() - started, program)
 
 
-@contextmanager
-def _workers(app: Stepwell) -> Iterator[tuple[threading.Event, list[Exception]]]:
-    """Workers that run steps until the block is left; the event is set whenever one has ended a run, or broke down."""
-    stop, progress = threading.Event(), threading.Event()
-    errors: list[Exception] = []
+class _Narrator(Part):
+    """The dispatcher of the story, what people do meanwhile, and the screen: until the story is over."""
 
-    def work() -> None:
-        try:
-            runner = app.inline_runner(slots=1, watch=lambda step, state: progress.set())
-            try:
-                while not stop.is_set():
-                    if not runner.round():
-                        stop.wait(LOOK_SECONDS)
-            finally:
-                runner.close()
-        except Exception as error:
-            errors.append(error)
-            progress.set()
+    name = "demo"
+    on_end: Callable[[], None]
 
-    threads = [threading.Thread(target=work, name=f"demo worker {number}") for number in range(WORKERS)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield progress, errors
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    if errors:
-        raise errors[0]
+    def __init__(self, app: Stepwell, story: Story, screen: Screen) -> None:
+        self._clock = app.clock
+        self._dispatcher = app.dispatcher()
+        self._story = story
+        self._screen = screen
+        self._progress = WakePipe()
+        self._gives_up_at = app.clock.monotonic() + LONGEST_SECONDS
+        self.wake = self._progress.wake
+        self.is_interrupted = False
+        self.errors: list[BaseException] = []  # of ticks: the dispatcher itself would go on
+
+    def files(self) -> Sequence[Any]:
+        return [self._progress]
+
+    def round(self, wakes: Collection[Wake]) -> float:
+        self._progress.clear()
+        reports = self._dispatcher.round()
+        self.errors += [report.error for report in reports if report.error is not None]
+        self._story.look_in()
+        self._screen.follow()
+        if self.errors or self._story.over() or self._clock.monotonic() >= self._gives_up_at:
+            self.on_end()
+        return 0.0 if any(report.changed for report in reports) else LOOK_SECONDS
+
+    def interrupt(self) -> None:
+        self.is_interrupted = True
+
+    def close(self) -> None:
+        self._screen.follow()
+
+
+class _InlineWorker(Part):
+    """Runs one step at a time, in its own thread."""
+
+    def __init__(self, app: Stepwell, number: int, on_run: Callable[[], None]) -> None:
+        self.name = f"demo worker {number}"
+        self._app = app
+        self._on_run = on_run
+
+    def open(self) -> None:
+        self._runner = self._app.inline_runner(slots=1, watch=lambda step, state: self._on_run())
+
+    def round(self, wakes: Collection[Wake]) -> float:
+        return 0.0 if self._runner.round() else LOOK_SECONDS
+
+    def close(self) -> None:
+        self._runner.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -17,11 +16,8 @@ from stepwell.events import Events, GroupStalled, StepFailed, StepRescued
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
 from stepwell.run.finish import RESCUES
-from stepwell.run.worker_row import ALIVE_SECONDS
-from stepwell.service.loop import run_loop
-from stepwell.service.wakeup import StopSignal
 from stepwell.share.limits import look_at_keys_left_behind
-from stepwell.store import Database, Transaction, Wake
+from stepwell.store import Database, Transaction
 from stepwell.store.engine import reaping, runs, ticks
 from stepwell.store.engine.reaping import DeadLease
 
@@ -37,9 +33,6 @@ STALLED_SECONDS: Final = 60.0
 # A worker that dies takes all its steps with it, and nobody knows which of them did it. From the second time on they
 # come back one by one, within so many seconds for each time before: the innocent are done when the other one runs.
 SPREAD_SECONDS: Final = 10.0
-# After an absence of more than so many rounds, so much time for heartbeats: one is due every third of a lease.
-AWAY_ROUNDS: Final = 2
-PATIENCE_SECONDS: Final = ALIVE_SECONDS / 2
 
 
 @dataclass(slots=True)
@@ -61,31 +54,9 @@ class Reaper:
     def __init__(self, database: Database, events: Events, *, round_seconds: float = ROUND_SECONDS) -> None:
         self._database = database
         self._events = events
-        self._round_seconds = round_seconds
+        self.round_seconds = round_seconds
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the oldest step that could run, and since when
         self._alarmed: set[str] = set()
-        self._next = 0.0  # when the next look is due, by both clocks
-        self._expected: datetime | None = None
-
-    def run(self, stop: StopSignal) -> None:
-        """Rounds until told to stop."""
-        run_loop("reaper", self._database, stop, self._watch, listens=False)
-
-    def _watch(self, news: Collection[Wake]) -> float:
-        elapsed, now = self._database.clock.monotonic(), self._database.now()
-        if elapsed < self._next:
-            return self._next - elapsed
-        late = 0.0 if self._expected is None else (now - self._expected).total_seconds()
-        if late > AWAY_ROUNDS * self._round_seconds:
-            # The machine slept, the database was out, or this process was stopped: all workers look dead, and most
-            # are not. They are given the time to be heard of.
-            _LOGGER.warning("the reaper was away for %.0f s; it goes on in %.0f s", late, PATIENCE_SECONDS)
-            pause = PATIENCE_SECONDS
-        else:
-            self.round()
-            pause = self._round_seconds
-        self._next, self._expected = elapsed + pause, self._database.now() + timedelta(seconds=pause)
-        return pause
 
     def round(self) -> Reaped:
         """Look once."""

@@ -13,8 +13,9 @@ from stepwell.run.executors.loop import LoopExecutor
 from stepwell.run.executors.processes import ProcessExecutor
 from stepwell.run.executors.threads import ThreadExecutor
 from stepwell.run.finish import Finisher
+from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
-from stepwell.run.worker import GRACE_SECONDS, Worker
+from stepwell.run.worker import Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
 from stepwell.share.limits import Limits
 from stepwell.share.strategy import Strategy

@@ -18,7 +18,7 @@ from stepwell.store.engine.runs import LogEntry
 
 
 class DirectChannel:
-    """A run that has the database at hand."""
+    """A run in a process that has the database open."""
 
     def __init__(self, database: Database, finisher: Finisher, claim: Claim) -> None:
         self._database = database

@@ -1,7 +1,8 @@
 """The worker's heartbeat, written by something that no job can block.
 
 Where jobs run in processes of their own, a thread of the worker will do. Where they share its process, one that holds
-the GIL would silence such a thread: a small second process beats instead, while the first is there and not stopped.
+the GIL would silence such a thread: a small second process writes it, as long as the first exists and is not stopped.
+Between two heartbeats lies real time, whatever clock was injected: it is other processes that wait for them.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from stepwell.store import open_database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-BEATS_PER_LEASE: Final = 3  # so that one lost beat, or two, are no death
+BEATS_PER_LEASE: Final = 3  # a worker that misses one or two is not taken for dead
 STOP_SECONDS: Final = 2.0
 
 
 class Heartbeat(ABC):
-    """Beats from `start` to `stop`."""
+    """Written at intervals, from `start` to `stop`."""
 
     @abstractmethod
     def start(self, worker: WorkerRow) -> None: ...
@@ -39,7 +40,7 @@ class Heartbeat(ABC):
     def stop(self) -> None: ...
 
     def ensure_running(self, worker: WorkerRow) -> None:
-        """Called now and then: should anything have ended it, it beats again."""
+        """Called now and then: should anything have ended it, it is started again."""
         return
 
 
@@ -48,7 +49,7 @@ class ThreadHeartbeat(Heartbeat):
 
     def start(self, worker: WorkerRow) -> None:
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(worker,), name="stepwell-heart", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(worker,), name="stepwell-heartbeat", daemon=True)
         self._thread.start()
 
     def _run(self, worker: WorkerRow) -> None:
@@ -57,7 +58,7 @@ class ThreadHeartbeat(Heartbeat):
             try:
                 worker.heartbeat()
             except Exception as error:
-                _LOGGER.warning("the heartbeat could not be written: %s", error)
+                _LOGGER.warning("cannot write the heartbeat: %s", error)
 
     def stop(self) -> None:
         self._stop.set()
@@ -72,7 +73,7 @@ class ProcessHeartbeat(Heartbeat):
 
     def start(self, worker: WorkerRow) -> None:
         command = [sys.executable, "-c", "from stepwell.run.heartbeat import main; main()"]
-        # Through the pipe, for arguments can be read by everyone on the machine. Its end is our end.
+        # Through the pipe, because everyone on the machine can read arguments. It ends when the pipe does.
         with signals.blocked():
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
@@ -93,7 +94,7 @@ class ProcessHeartbeat(Heartbeat):
 
     def ensure_running(self, worker: WorkerRow) -> None:
         if self._process.poll() is not None:
-            _LOGGER.warning("the process that writes the heartbeat has ended; another one is started")
+            _LOGGER.warning("the process that writes the heartbeat has ended; starting another")
             self.stop()
             self.start(worker)
 
@@ -109,14 +110,14 @@ def main() -> None:
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
     database = None
-    # Its end is the end of the file; but what the worker forked may keep that open.
+    # The end of the file is the end of the worker; but what that forked may keep it open.
     while not gone.is_set() and os.getppid() == task["pid"]:
         try:
             database = database or open_database(task["url"], SystemClock())
             if not is_stopped(task["pid"]):
                 beat(database, task["worker"], task["alive"])
         except StepwellError as error:
-            _LOGGER.warning("the heartbeat could not be written: %s", error)
+            _LOGGER.warning("cannot write the heartbeat: %s", error)
         gone.wait(task["alive"] / BEATS_PER_LEASE)
     os._exit(0)  # the reading thread may still hold its file
 

@@ -1,88 +1,91 @@
-"""A dispatcher, a reaper and a worker in one process: what `stepwell up` and `app.run()` start."""
+"""The one crew: starts a list of parts, stops them together, and raises the first error that ended one of them."""
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Callable, Sequence
+from typing import Final, Self
 
-from stepwell.run.worker import Worker
-from stepwell.service.wakeup import StopSignal
+from stepwell.service.loop import Loop
+from stepwell.service.part import Part
+from stepwell.service.signals import StopHandlers
 
-if TYPE_CHECKING:
-    from stepwell.app import Stepwell
-
-# `timeout`, make and terminals send a signal to the process and to its group: two that mean one.
-SAME_SIGNAL_SECONDS: Final = 0.1
+# `timeout`, make and terminals send a signal to a process and to its group: two that mean one. They are microseconds
+# apart, on a machine with more work than cores as long as a thread waits for its turn, a tenth of a second. A person
+# takes longer than half a second to see that the first signal was not enough.
+SAME_SIGNAL_SECONDS: Final = 0.5
 
 
 class Crew:
-    """Runs the worker in this thread and the others beside it. The first signal ends it gently, the second now."""
+    """Runs the first part in the calling thread and the others in threads of their own.
 
-    def __init__(self, app: Stepwell, worker: Worker | None, *, dispatches: bool = True, reaps: bool = True) -> None:
-        self._worker = worker
-        self._stop = StopSignal()
+    The others serve the first: they are stopped when it is done, so that what a worker still runs in its grace period
+    is dispatched and reaped as ever. In a `with` block of the main thread, SIGINT and SIGTERM stop it: the first signal
+    gently, the second at once.
+    """
+
+    def __init__(self, parts: Sequence[Part], *, on_signal: Callable[[], None] | None = None) -> None:
+        """`on_signal` is called in the handler of the first signal: it must not use buffered streams or locks."""
+        self._first, *self._others = [Loop(part) for part in parts]
+        self._on_first_signal = on_signal
+        self._handlers = StopHandlers(self._on_signal)
         self._asked_at: float | None = None
+        self._is_at_once = False
         self._errors: list[BaseException] = []
-        parts: list[tuple[str, Callable[[StopSignal], None]]] = []
-        if dispatches:
-            parts.append(("dispatcher", app.dispatcher().run))
-        if reaps:
-            parts.append(("reaper", app.reaper().run))
-        self._threads = [
-            threading.Thread(target=self._part, args=(run,), name=f"stepwell-{name}", daemon=True)
-            for name, run in parts
-        ]
-        self._handlers: dict[int, Any] = {}
-
-    def _part(self, run: Callable[[StopSignal], None]) -> None:
-        try:
-            run(self._stop)
-        except BaseException as error:
-            self._errors.append(error)
-            self.stop()
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._handlers[number] = signal.signal(number, self._on_signal)
+        self._handlers.install()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Take no new work, wait for what runs; when asked again, end it now."""
-        now = time.monotonic()
-        again = self._asked_at is not None and now - self._asked_at > SAME_SIGNAL_SECONDS
-        self._asked_at = self._asked_at or now
-        if self._worker is not None:
-            self._worker.stop(at_once=again)
-        else:
-            self._stop.set()
+    def __exit__(self, *error: object) -> None:
+        self._handlers.restore()
 
     def run(self) -> None:
         """Work until stopped."""
-        for thread in self._threads:
+        threads = [
+            threading.Thread(target=self._run_beside, args=(loop,), name=f"stepwell-{loop.part.name}", daemon=True)
+            for loop in self._others
+        ]
+        for thread in threads:
             thread.start()
         try:
-            if self._worker is not None:
-                self._worker.run()
-            else:
-                while not self._stop.wait(3600.0):
-                    pass
+            self._first.run()
         finally:
-            self._stop.set()
-            for thread in self._threads:
+            for loop in self._others:
+                loop.stop()
+            for thread in threads:
                 thread.join()
         if self._errors:
             raise self._errors[0]
+
+    def _run_beside(self, loop: Loop) -> None:
+        try:
+            loop.run()
+        except BaseException as error:
+            self._errors.append(error)
+            self._first.stop()
+
+    def stop(self) -> None:
+        """Take no new work and wait for what runs; when asked again, end it at once. Safe in any thread."""
+        now = time.monotonic()
+        if self._asked_at is None:
+            self._asked_at = now
+            self._first.stop()
+        elif now - self._asked_at > SAME_SIGNAL_SECONDS:
+            self._is_at_once = True
+            for loop in [self._first, *self._others]:
+                loop.stop(at_once=True)
+
+    def _on_signal(self) -> None:
+        is_first = self._asked_at is None
+        self.stop()
+        if is_first and self._on_first_signal is not None:
+            self._on_first_signal()
+        if self._is_at_once:
+            self._handlers.restore()  # one more ends whatever hangs, as if there were no crew
+
+    def report(self) -> str:
+        """What each part has done, for the closing line of a command."""
+        reports = (loop.part.report() for loop in [self._first, *self._others])
+        return "; ".join(filter(None, reports))

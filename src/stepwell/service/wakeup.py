@@ -1,4 +1,4 @@
-"""A bell that wakes whoever waits for files: rung by threads and by signal handlers."""
+"""Waking a thread that waits for files: from another thread, or from a signal handler."""
 
 from __future__ import annotations
 
@@ -20,42 +20,25 @@ class WakePipe:
         return self._reader
 
     def wake(self) -> None:
-        """Wake whoever waits. Many may ring at once; the first is enough (a system call for each is not)."""
+        """Wake whoever waits. Of many at once, the first is enough (a system call for each is not free)."""
         if not self._is_set_off:
             self._is_set_off = True
             with suppress(OSError):
                 os.write(self._writer, b"!")
 
     def clear(self) -> None:
-        """Before looking at what there is: whoever rings after that wakes us again."""
+        """Before looking at what there is: a later `wake` wakes us again."""
         with suppress(BlockingIOError):
             while os.read(self._reader, 4096):
                 pass
         self._is_set_off = False
 
+    def wait(self, seconds: float) -> None:
+        """Sleep until woken, but no longer than this. Real time: it is another thread that we wait for."""
+        poll = select.poll()
+        poll.register(self, select.POLLIN)
+        poll.poll(1000 * seconds)
+
     def __del__(self) -> None:
         os.close(self._reader)
         os.close(self._writer)
-
-
-class StopSignal(WakePipe):
-    """Tells loops to come to an end. It stays rung."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._set = False
-
-    def set(self) -> None:
-        self._set = True
-        self.wake()
-
-    def is_set(self) -> bool:
-        return self._set
-
-    def wait(self, seconds: float) -> bool:
-        """Sleep, but not beyond the end."""
-        if not self._set and seconds > 0:
-            poll = select.poll()
-            poll.register(self, select.POLLIN)
-            poll.poll(1000 * seconds)
-        return self._set

@@ -1,6 +1,6 @@
 """Where a step's code runs: in a thread, on an event loop, in a process of its own.
 
-An executor starts claimed steps and hands back how they ended. It decides nothing: when a run is over time or its step
+An executor starts claimed steps and returns how they ended. It decides nothing: when a run is over time or its step
 was cancelled, the worker tells it so.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ended
 
-# A step that was lined up behind another begins within this time, or in another slot.
+# A step that was prefetched behind another begins within this time, or in another slot.
 PREFETCH_SECONDS: Final = 0.02
 
 ExecutorKind: TypeAlias = Literal["process", "thread", "async"]
@@ -24,7 +24,7 @@ class Executor(ABC):
     """Runs as many steps at once as it has slots."""
 
     slots: int
-    can_end_runs: bool  # code in a thread goes on, and with it the lease of a step that was cancelled
+    can_end_runs: bool  # code in a thread cannot be ended: the lease of a cancelled step stands until it returns
 
     @abstractmethod
     def free(self) -> int:
@@ -32,13 +32,13 @@ class Executor(ABC):
 
     @abstractmethod
     def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
-        """Begin the first of those that wait, as many as can be begun now; says which. Does not wait for any of them.
+        """Begin the first of those that wait, as many as can be begun now; returns those. Never blocks.
 
-        `pace` is how many seconds a step takes, where that is known: short ones may be lined up for a slot.
+        `pace` is how many seconds a step takes, where that is known: short ones may be prefetched for a slot.
         """
 
     def is_held_up(self) -> bool:
-        """Whether it can begin nothing, however short, before something that runs has let go."""
+        """Whether it can begin nothing, however short, before something that runs gives way."""
         return False
 
     def prefetched(self) -> int:
@@ -46,7 +46,7 @@ class Executor(ABC):
         return 0
 
     def give_back(self, *, everything: bool = False) -> list[Claim]:
-        """Steps that were lined up and would have to wait too long (or all of them): they have not begun, nor will."""
+        """Prefetched steps that would have to wait too long (or all of them): they have not begun, and never will."""
         return []
 
     @abstractmethod
@@ -63,7 +63,7 @@ class Executor(ABC):
 
     @abstractmethod
     def cut(self, claim: Claim) -> None:
-        """End a run, or forget it: its word no longer counts."""
+        """End a run, or forget it: whatever it still does is ignored."""
 
     @abstractmethod
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What threads and coroutines have in common: they run beside the worker, with the database at hand."""
+"""What threads and coroutines have in common: they run in the worker's process, and use its database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepwell.store import Database
 
 
 class InProcessExecutor(Executor):
-    """Keeps account of the runs; a subclass says how one begins."""
+    """Keeps the channels of all runs; a subclass starts them."""
 
     can_end_runs = False
 
@@ -31,26 +31,26 @@ class InProcessExecutor(Executor):
         self._finisher = finisher
         self._wake_pipe = WakePipe()
         self._ended: deque[Ended] = deque()
-        self._lines: dict[tuple[int, int], DirectChannel] = {}
+        self._channels: dict[tuple[int, int], DirectChannel] = {}
 
     @abstractmethod
-    def _begin(self, claim: Claim, line: DirectChannel) -> None: ...
+    def _begin(self, claim: Claim, channel: DirectChannel) -> None: ...
 
     def free(self) -> int:
-        return self.slots - len(self._lines)
+        return self.slots - len(self._channels)
 
     def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
         for claim in taken:
-            line = DirectChannel(self._database, self._finisher, claim)
-            self._lines[claim.key] = line
-            self._begin(claim, line)
+            channel = DirectChannel(self._database, self._finisher, claim)
+            self._channels[claim.key] = channel
+            self._begin(claim, channel)
         return taken
 
-    def _run_here(self, claim: Claim, line: DirectChannel) -> None:
+    def _run_here(self, claim: Claim, channel: DirectChannel) -> None:
         """The whole run, in the calling thread."""
         try:
-            step = RunningStep(claim.step, line, self._database.clock)
+            step = RunningStep(claim.step, channel, self._database.clock)
             self._end(claim, run_here(self._registry[step.action], step, claim.step.arguments))
         except BaseException as error:
             self._end(claim, error)
@@ -70,16 +70,16 @@ class InProcessExecutor(Executor):
         ended = []
         while self._ended:
             claim, ending = self._ended.popleft()
-            if self._lines.pop(claim.key, None) is not None:  # else it was cut off: its word no longer counts
+            if self._channels.pop(claim.key, None) is not None:  # else it was cut off, and nothing counts any more
                 ended.append((claim, ending))
         return ended
 
     def request_cancel(self, claim: Claim) -> None:
-        if claim.key in self._lines:
-            self._lines[claim.key].request_cancel()
+        if claim.key in self._channels:
+            self._channels[claim.key].request_cancel()
 
     def cut(self, claim: Claim) -> None:
-        line = self._lines.pop(claim.key, None)
-        if line is not None:
-            line.cut_off = True
-            line.request_cancel()
+        channel = self._channels.pop(claim.key, None)
+        if channel is not None:
+            channel.cut_off = True
+            channel.request_cancel()

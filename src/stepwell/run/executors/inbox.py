@@ -1,7 +1,7 @@
-"""What comes out of a slot's pipe, message by message, without ever waiting for the rest of one.
+"""The messages of a child, read without ever waiting for the rest of one.
 
-A slot can die, or be stopped, in the middle of a message, and what it forked may keep the pipe open: whoever read until
-the message is whole would wait for ever.
+A child can die, or be stopped, in the middle of a message, and what it forked may keep the pipe open: reading until the
+message is complete could block for ever.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _SHORT: Final = struct.Struct("!i")  # the framing of `multiprocessing.connectio
 _LONG: Final = struct.Struct("!Q")
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a slot says: one struct for all of it, because it is read after every step."""
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a child sends: one struct for all of it, because one is read after every step."""
 
-    say: Literal["ready", "broken", "ended", "progress", "log", "record", "checkpoint"]
+    kind: Literal["ready", "broken", "ended", "progress", "log", "record", "checkpoint"]
     number: int = 0
     ending: Ending | None = None
     error: str = ""
     done: float = 0.0
     total: float | None = None
     level: str = ""
-    message: str = ""
+    text: str = ""
     data: str = ""
     stage: str = ""
     response: str = ""
     children: list[dict[str, Any]] = []
 
 
-_decoder: Final = msgspec.msgpack.Decoder(Said)
+_decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
 class Inbox:
@@ -50,16 +50,16 @@ class Inbox:
         self._poll = select.poll()
         self._poll.register(file, select.POLLIN)
 
-    def messages(self) -> Iterator[Said]:
+    def messages(self) -> Iterator[Message]:
         """All that are there now; raises EOFError after the last one if no other can come."""
         while self._poll.poll(0):
             chunk = os.read(self._file, _CHUNK)
             if not chunk:
                 raise EOFError
             self._held += chunk
-            yield from self._whole()
+            yield from self._complete()
 
-    def _whole(self) -> Iterator[Said]:
+    def _complete(self) -> Iterator[Message]:
         end = 0  # of what was read; it is taken away in one go
         try:
             while len(self._held) >= end + _SHORT.size:

@@ -24,8 +24,8 @@ from stepwell.run.running import RunningStep
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# A loop that has not answered for so long is held up by a job that does not await; as long as the worker lets wait what
-# it has claimed ahead.
+# A loop that has not answered for this long is held up by a job that does not await. As long as a worker lets claims
+# wait (`HAND_BACK_SECONDS`). Real time, as everywhere here: it is another thread that does not answer.
 ANSWER_SECONDS: Final = 0.5
 
 
@@ -48,13 +48,13 @@ class LoopExecutor(InProcessExecutor):
                 self._loop.run_forever()
                 return
             except BaseException as error:  # of a task that a job has started: whoever awaits that has it, too
-                _LOGGER.warning("%r came out of a task and would have ended the event loop; it goes on", error)
+                _LOGGER.warning("%r came out of a task that a job started; the event loop keeps running", error)
 
-    def _begin(self, claim: Claim, line: DirectChannel) -> None:
+    def _begin(self, claim: Claim, channel: DirectChannel) -> None:
         if not self._registry[claim.step.action].is_async:
-            threading.Thread(target=self._run_here, args=(claim, line), name="stepwell-beside", daemon=True).start()
+            threading.Thread(target=self._run_here, args=(claim, channel), name="stepwell-beside", daemon=True).start()
             return
-        self._incoming.append((claim, line))
+        self._incoming.append((claim, channel))
         if self._asked_at is None:  # a call for each would be a system call for each
             self._asked_at = time.monotonic()
             self._loop.call_soon_threadsafe(self._answer)
@@ -64,9 +64,9 @@ class LoopExecutor(InProcessExecutor):
         while self._cut:
             if (task := self._tasks.get(self._cut.popleft())) is not None:
                 task.cancel()  # which it may swallow
-        for claim, line in self._not_begun():
-            if not line.cut_off:  # while the loop was busy
-                self._tasks[claim.key] = self._loop.create_task(self._run(claim, line))
+        for claim, channel in self._not_begun():
+            if not channel.cut_off:  # while the loop was busy
+                self._tasks[claim.key] = self._loop.create_task(self._run(claim, channel))
         if was_held_up:
             self._wake_pipe.wake()
 
@@ -86,11 +86,11 @@ class LoopExecutor(InProcessExecutor):
     def give_back(self, *, everything: bool = False) -> list[Claim]:
         if not everything and not self.is_held_up():
             return []
-        return [claim for claim, _ in self._not_begun() if self._lines.pop(claim.key, None) is not None]
+        return [claim for claim, _ in self._not_begun() if self._channels.pop(claim.key, None) is not None]
 
-    async def _run(self, claim: Claim, line: DirectChannel) -> None:
+    async def _run(self, claim: Claim, channel: DirectChannel) -> None:
         try:
-            step = RunningStep(claim.step, line, self._database.clock)
+            step = RunningStep(claim.step, channel, self._database.clock)
             definition = self._registry[step.action]
             self._end(claim, await handle(definition, step, claim.step.arguments))
         except BaseException as error:

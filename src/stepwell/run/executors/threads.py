@@ -1,4 +1,4 @@
-"""Steps in threads of this process: for work that mostly waits. A thread cannot be ended, only forgotten."""
+"""Steps in threads of this process: meant for work that mostly waits. A thread cannot be ended, only forgotten."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class ThreadExecutor(InProcessExecutor):
         self._threads = 0
         self._lock = threading.Lock()
 
-    def _begin(self, claim: Claim, line: DirectChannel) -> None:
+    def _begin(self, claim: Claim, channel: DirectChannel) -> None:
         with self._lock:
-            needed = self._threads < min(self.slots, len(self._lines))
+            needed = self._threads < min(self.slots, len(self._channels))
             self._threads += needed
         if needed:
             threading.Thread(target=self._serve, name=f"stepwell-slot-{self._threads}", daemon=True).start()
-        self._work.put((claim, line))
+        self._work.put((claim, channel))
 
     def _serve(self) -> None:
         while (task := self._work.get()) is not None:
-            claim, line = task
-            if not line.cut_off:  # while it waited for a thread
-                self._run_here(claim, line)
-            if line.cut_off:
+            claim, channel = task
+            if not channel.cut_off:  # while it waited for a thread
+                self._run_here(claim, channel)
+            if channel.cut_off:
                 return  # another thread has taken its place
 
     def cut(self, claim: Claim) -> None:
-        if claim.key in self._lines:
+        if claim.key in self._channels:
             with self._lock:
                 self._threads -= 1
         super().cut(claim)

@@ -1,0 +1,67 @@
+"""When a dispatcher looks for work: as soon as something is to be decided, when a step is due, and once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from stepwell.dispatch.dispatcher import Dispatcher
+from stepwell.service.part import Part
+from stepwell.store import Database, Wake
+from stepwell.store.wake import Listener
+
+# An idle dispatcher looks again after this long: the floor under every wake-up.
+IDLE_SECONDS: Final = 1.0
+# A look that found nothing is repeated after four times as long as it took: beside busy workers, looking takes long.
+EMPTY_LOOK_FACTOR: Final = 4.0
+MAX_EMPTY_LOOK_SECONDS: Final = 0.05
+# A worker in the same process hears of new work first: two that ask at once keep each other waiting.
+AFTER_WORKERS_SECONDS: Final = 0.002
+
+
+class DispatcherPart(Part):
+    """Runs a dispatcher."""
+
+    name = "dispatcher"
+
+    def __init__(self, dispatcher: Dispatcher, database: Database) -> None:
+        self._dispatcher = dispatcher
+        self._database = database
+        self._next_look = self._next_due = self._not_before = 0.0
+        self._ticks = self._dispatched = 0
+
+    def listen(self) -> Listener:
+        listener = self._database.listen()
+        listener.alert_seconds = AFTER_WORKERS_SECONDS
+        return listener
+
+    def round(self, wakes: Collection[Wake]) -> float:
+        """Decisions are looked for when they are announced; for steps that are merely open, workers look themselves."""
+        started = self._database.clock.monotonic()
+        whole = started >= self._next_look
+        if whole:
+            self._next_look = started + IDLE_SECONDS
+        elif Wake.DECISIONS not in wakes and started < self._next_due:
+            return min(self._next_look, self._next_due) - started
+        elif started < self._not_before:
+            self._next_due = min(self._next_due, self._not_before)
+            return min(self._next_look, self._not_before) - started
+        reports = self._dispatcher.round(open_too=whole)
+        self._ticks += len(reports)
+        self._dispatched += sum(report.dispatched for report in reports)
+        if any(report.changed for report in reports):
+            self._next_due = self._not_before = 0.0
+            return 0.0
+        self._next_due = self._when_due()
+        now = self._database.clock.monotonic()
+        self._not_before = now + min(EMPTY_LOOK_FACTOR * (now - started), MAX_EMPTY_LOOK_SECONDS)
+        return max(0.0, min(self._next_look, self._next_due) - now)
+
+    def _when_due(self) -> float:
+        """When the next delayed step is due, by the monotonic clock."""
+        moment = self._dispatcher.next_due()
+        now = self._database.clock.monotonic()
+        return now + (IDLE_SECONDS if moment is None else (moment - self._database.now()).total_seconds())
+
+    def report(self) -> str:
+        return f"{self._dispatched:,} dispatched in {self._ticks:,} tick{'' if self._ticks == 1 else 's'}"

@@ -1,0 +1,38 @@
+"""When the sweep runs: every five minutes, wherever a dispatcher runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from stepwell.dispatch.sweep import sweep
+from stepwell.service.part import Part
+from stepwell.store import Database, Wake
+
+# It reads everything, so it is no thing of seconds; what it repairs has waited this long at most.
+SWEEP_SECONDS: Final = 300.0
+
+
+class SweepPart(Part):
+    """Sweeps all groups, or some. In a thread of its own, so that no tick waits for it."""
+
+    name = "sweep"
+
+    def __init__(self, database: Database, groups: Collection[str] | None = None) -> None:
+        self._database = database
+        self._groups = groups
+        self._repairs = 0
+
+    def open(self) -> None:
+        self._next = self._database.clock.monotonic() + SWEEP_SECONDS
+
+    def round(self, wakes: Collection[Wake]) -> float:
+        now = self._database.clock.monotonic()
+        if now >= self._next:
+            self._repairs += len(sweep(self._database, self._groups))
+            now = self._database.clock.monotonic()
+            self._next = now + SWEEP_SECONDS
+        return self._next - now
+
+    def report(self) -> str:
+        return f"{self._repairs:,} repaired by the sweep" if self._repairs else ""

@@ -1,0 +1,51 @@
+"""When the reaper looks: every five seconds. One that was away first gives the workers time to be heard of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Final
+
+from stepwell.operate.reaper import Reaper
+from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.service.part import Part
+from stepwell.store import Database, Wake
+
+_LOGGER: Final = logging.getLogger("stepwell.reaper")
+
+# After missing more than two rounds, half a lease for the heartbeats of the living: one is due every third of a lease.
+AWAY_ROUNDS: Final = 2
+PATIENCE_SECONDS: Final = ALIVE_SECONDS / 2
+
+
+class ReaperPart(Part):
+    """Runs a reaper."""
+
+    name = "reaper"
+
+    def __init__(self, reaper: Reaper, database: Database) -> None:
+        self._reaper = reaper
+        self._database = database
+        self._next = 0.0  # when the next look is due, by both clocks
+        self._expected: datetime | None = None
+        self._rescued = 0
+
+    def round(self, wakes: Collection[Wake]) -> float:
+        elapsed, now = self._database.clock.monotonic(), self._database.now()
+        if elapsed < self._next:
+            return self._next - elapsed
+        late = 0.0 if self._expected is None else (now - self._expected).total_seconds()
+        if late > AWAY_ROUNDS * self._reaper.round_seconds:
+            # The machine slept, the database was out, or this process was stopped: all workers look dead, and most
+            # are not.
+            _LOGGER.warning("reaper was away for %.0f s; waiting %.0f s for heartbeats", late, PATIENCE_SECONDS)
+            pause = PATIENCE_SECONDS
+        else:
+            self._rescued += len(self._reaper.round().rescued)
+            pause = self._reaper.round_seconds
+        self._next, self._expected = elapsed + pause, self._database.now() + timedelta(seconds=pause)
+        return pause
+
+    def report(self) -> str:
+        return f"{self._rescued:,} rescued" if self._rescued else ""

@@ -1,0 +1,101 @@
+"""What the messages of a child lead to: its questions are answered from the database, its notes are kept."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+from stepwell.model.claimed import Claim
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, InvalidStep
+from stepwell.run.ending import Ended
+from stepwell.run.executors.inbox import Message
+from stepwell.run.executors.pipe import send
+from stepwell.run.executors.slot import Slot
+from stepwell.run.finish import Finisher
+from stepwell.store import Database
+from stepwell.store.engine.runs import LogEntry
+
+_LOGGER: Final = logging.getLogger("stepwell.worker")
+
+# While there is no database, children that wait for an answer are not asked about in every round: each try may take
+# as long as a connection may. Real time, for the same reason.
+ASK_AGAIN_SECONDS: Final = 1.0
+
+
+class MessageHandler:
+    """Of all slots of one executor."""
+
+    def __init__(self, database: Database, finisher: Finisher, app_name: str) -> None:
+        self._database = database
+        self._finisher = finisher
+        self._app_name = app_name
+        self._ask_again_at = 0.0
+        self._broken = ""  # why children cannot import the app, as far as it was logged
+
+    def receive(self, slot: Slot) -> Iterator[Ended]:
+        """Handle what has arrived. Raises what the pipe or its content raises, but not that there is no database."""
+        try:
+            if slot.question is not None:
+                self._answer(slot, slot.question)
+            if slot.process is not None:
+                for message in slot.inbox.messages():
+                    if (ended := self._handle(slot, message)) is not None:
+                        yield ended
+        except DatabaseUnavailable:
+            self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+
+    def _handle(self, slot: Slot, message: Message) -> Ended | None:
+        match message.kind:
+            case "ended":
+                return self._end(slot, message)
+            case "ready":
+                slot.mark_ready()
+            case "broken":
+                if message.error != self._broken:
+                    self._broken = message.error
+                    _LOGGER.error("a slot cannot import the app %s: %s", self._app_name, message.error)
+            case "progress":
+                slot.notes.progress = (message.done, message.total)
+            case "log":
+                at = self._database.now()
+                slot.notes.logs.append(LogEntry(at, message.level, message.text))
+            case "record" | "checkpoint":
+                self._answer(slot, message)
+        return None
+
+    def _end(self, slot: Slot, message: Message) -> Ended | None:
+        claim = slot.queue.claim
+        if claim is None or message.ending is None or message.number != slot.queue.runs[0][0]:
+            return None
+        with suppress(DatabaseUnavailable):  # its last notes are not worth the wait
+            self.write_notes(slot)
+        slot.advance()
+        return claim, message.ending
+
+    def _answer(self, slot: Slot, question: Message) -> None:
+        """The child waits for this; without a database it waits on, and the next round tries again."""
+        slot.question = question
+        claim = slot.queue.claim
+        if claim is None or time.monotonic() < self._ask_again_at:
+            return
+        answer = self._answer_to(question, claim)
+        slot.question = None
+        send(slot.connection, answer)
+
+    def _answer_to(self, question: Message, claim: Claim) -> dict[str, Any]:
+        try:
+            if question.kind == "checkpoint":
+                return {"ok": self._finisher.checkpoint(claim, question.data)}
+            return {"ok": self._finisher.record(claim, question.stage, question.response, question.children)}
+        except InvalidStep as error:
+            return {"refused": str(error)}
+        except DatabaseBusy as error:
+            if question.kind != "checkpoint":
+                raise  # its work is done: tried again until that is on record
+            return {"busy": str(error)}  # perhaps with a transaction of the job itself, which waits for this answer
+
+    def write_notes(self, slot: Slot) -> None:
+        slot.notes.write(self._finisher, slot.queue.claim)

@@ -1,0 +1,131 @@
+"""The child's end of the two pipes between a worker and a slot: steps and permits come in, messages go out."""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import threading
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from stepwell.model.claimed import ClaimedStep
+from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError
+from stepwell.run.executors.inbox import Message
+
+if TYPE_CHECKING:
+    from ctypes import c_uint64
+
+PERMIT: Final = struct.Struct("!Q")  # the number of a run: whoever reads it may begin the run
+
+
+def send(connection: Connection, message: Any) -> None:
+    connection.send_bytes(msgspec.msgpack.encode(message))
+
+
+def receive(connection: Connection) -> dict[str, Any]:
+    message: dict[str, Any] = msgspec.msgpack.decode(connection.recv_bytes())
+    return message
+
+
+class IncomingRuns:
+    """The runs that the worker has sent.
+
+    Their steps come through one pipe, ahead of time. The permits to begin them come through a second one, which the
+    worker can read as well: each permit is had by one of the two, so what the worker has taken back never begins here.
+    """
+
+    def __init__(self, connection: Connection, permits: Connection) -> None:
+        self._connection = connection
+        self._permits = permits.fileno()
+        self._any_permit = select.poll()
+        self._any_permit.register(permits, select.POLLIN)
+        self._steps: dict[int, ClaimedStep] = {}
+
+    def next_run(self) -> tuple[int, ClaimedStep]:
+        """Wait for a permit; returns its number and the step."""
+        number = self._next_permit()
+        while number not in self._steps:
+            self._add(receive(self._connection))
+        while (first := next(iter(self._steps))) < number:
+            del self._steps[first]  # it was taken back
+        return number, self._steps.pop(number)
+
+    def _next_permit(self) -> int:
+        while True:
+            try:
+                permit = os.read(self._permits, PERMIT.size)
+            except BlockingIOError:  # there is none, or the worker was faster
+                self._any_permit.poll()
+                continue
+            if len(permit) < PERMIT.size:
+                raise EOFError
+            (number,) = PERMIT.unpack(permit)
+            return int(number)
+
+    def answer(self) -> dict[str, Any]:
+        """The worker's answer to a question."""
+        while "run" in (message := receive(self._connection)):
+            self._add(message)
+        return message
+
+    def _add(self, message: dict[str, Any]) -> None:
+        self._steps.update((number, ClaimedStep(*facts)) for number, facts in message["run"].items())
+
+
+class PipeChannel:
+    """A run whose worker is at the other end of a pipe."""
+
+    def __init__(self, connection: Connection, incoming: IncomingRuns, number: int, cancelled: c_uint64) -> None:
+        self._connection = connection
+        self._incoming = incoming
+        self._number = number
+        self._cancelled = cancelled
+        self._pid = os.getpid()
+        self._lock = threading.Lock()  # the job may have threads of its own
+        self._is_over = False
+
+    def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
+        return self._ask(Message(kind="record", stage=stage, response=response, children=children))
+
+    def checkpoint(self, data: str) -> bool:
+        return self._ask(Message(kind="checkpoint", data=data))
+
+    def _ask(self, question: Message) -> bool:
+        self._check_process()
+        with self._lock:
+            if self._is_over:
+                return False
+            send(self._connection, question)
+            answer = self._incoming.answer()
+        if answer.get("refused"):
+            raise InvalidStep(answer["refused"])
+        if answer.get("busy"):
+            raise DatabaseBusy(answer["busy"])
+        return bool(answer["ok"])
+
+    def progress(self, done: float, total: float | None) -> None:
+        self._send(Message(kind="progress", done=done, total=total))
+
+    def log(self, level: str, message: str) -> None:
+        self._send(Message(kind="log", level=level, text=message))
+
+    def _send(self, message: Message) -> None:
+        self._check_process()
+        with self._lock:
+            if not self._is_over:
+                send(self._connection, message)
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:  # two that write into one pipe would garble it
+            raise StepwellError("only the process that runs the step can speak for it, not one that it forked")
+
+    def cancel_requested(self) -> bool:
+        return self._cancelled.value == self._number
+
+    def close(self) -> None:
+        """The run is over. Threads that it has left behind may not speak for the next one."""
+        with self._lock:
+            self._is_over = True

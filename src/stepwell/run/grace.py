@@ -1,0 +1,29 @@
+"""The grace period: how long runs may go on after a worker was asked to stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Final
+
+# What a deploy waits for anyway: by default, Kubernetes kills after 30 s, systemd after 90 s and Docker after 10 s.
+GRACE_SECONDS: Final = 30.0
+
+
+class GracePeriod:
+    """Begins with the first request to stop, in real time. Safe in signal handlers."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.ends_at = math.inf
+
+    def begin(self, *, at_once: bool = False) -> None:
+        """Or, if it has begun, cut it short."""
+        self.ends_at = min(self.ends_at, time.monotonic() + (0.0 if at_once else self._seconds))
+
+    @property
+    def has_begun(self) -> bool:
+        return self.ends_at < math.inf
+
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.ends_at

@@ -1,0 +1,38 @@
+"""What a worker has done, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from stepwell.model.states import State
+
+
+@dataclass(slots=True)
+class WorkerReport:
+    """Since it was started.
+
+    >>> str(WorkerReport(claimed=3, ended={"Failed": 1, "Completed": 1}, lost=1))
+    '3 steps claimed (1 Completed, 1 Failed); 1 run no longer counted'
+    """
+
+    claimed: int = 0
+    ended: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+
+    def count(self, states: Sequence[State | None]) -> None:
+        """The states that endings have led to; None: the lease was lost, and nothing was written."""
+        for state in states:
+            if state is None:
+                self.lost += 1
+            else:
+                self.ended[state.value] = self.ended.get(state.value, 0) + 1
+
+    def __str__(self) -> str:
+        ends = ", ".join(f"{number} {state}" for state, number in sorted(self.ended.items()))
+        lost = f"; {_counted(self.lost, 'run')} no longer counted" if self.lost else ""
+        return f"{_counted(self.claimed, 'step')} claimed{f' ({ends})' if ends else ''}{lost}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
