@@ -12,7 +12,7 @@ import pytest
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.run.ending import Ending
 from stepwell.run.worker import Worker
-from tests.conformance.support import returned
+from tests.conformance.support.engine import returned
 from tests.survival.support import Well
 
 

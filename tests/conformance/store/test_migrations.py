@@ -1,0 +1,230 @@
+"""The schema comes up once, whole or not at all, and a program that does not fit it says so and stops."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from stepwell import Stepwell
+from stepwell.model.clock import SystemClock
+from stepwell.model.errors import DatabaseUnavailable, SchemaError
+from stepwell.model.states import TRANSITIONS
+from stepwell.store import migrate as migrating
+from stepwell.store import open_database, sqlite
+from stepwell.store.migrate import Migration, known_migrations, migrate
+from stepwell.testing import behave
+from tests.conformance.support.engine import in_processes
+from tests.conformance.support.ticks import hears, process
+
+
+@contextmanager
+def plain(url: str) -> Iterator[Any]:
+    """A connection that knows nothing of Stepwell; every statement commits by itself."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            yield connection
+    else:
+        with closing(sqlite3.connect(file_of(url), isolation_level=None)) as connection:
+            yield connection
+
+
+def file_of(url: str) -> Path:
+    return Path(url.removeprefix("sqlite:///"))
+
+
+def contents(url: str) -> dict[str, list[str]]:
+    """Every table with its rows, and every other thing in the schema by its name."""
+    with plain(url) as connection:
+        if url.startswith("postgresql"):
+            tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
+            other = "SELECT relname FROM pg_class WHERE relnamespace = CAST(current_schema() AS regnamespace)"
+        else:
+            tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+            other = "SELECT name FROM sqlite_master"
+        found = {
+            table: sorted(map(repr, connection.execute(f"SELECT * FROM {table}").fetchall()))
+            for (table,) in connection.execute(tables).fetchall()
+        }
+        return found | {"": sorted(name for (name,) in connection.execute(other).fetchall())}
+
+
+def change(url: str, *statements: str) -> None:
+    with plain(url) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def create(url: str) -> None:
+    Stepwell(url).close()
+
+
+def works(url: str) -> None:
+    """A step can be enqueued and run, and the promises hold."""
+    with Stepwell(url) as app:
+        step = behave(app).enqueue(result=7)
+        app.run_until_idle()
+        assert app.step(step).response == 7
+        assert app.check_invariants() == []
+
+
+def _open_and_enqueue(url: str) -> int:
+    with Stepwell(url) as app:
+        return app.enqueue("behave").id
+
+
+def test_eight_processes_that_open_an_empty_database_at_once_all_find_one_whole_schema(
+    shared_database_url: str,
+) -> None:
+    steps = in_processes(_open_and_enqueue, [(shared_database_url,)] * 8)
+    assert len(set(steps)) == 8
+    with plain(shared_database_url) as connection:
+        assert connection.execute("SELECT version FROM steps_migrations").fetchall() == [(1,)]
+        assert connection.execute("SELECT count(*) FROM steps_dispatcher").fetchone() == (10,)
+    works(shared_database_url)
+
+
+IN_THE_SCRIPT = """
+from stepwell.store.postgres import PostgresMigrationSession
+from stepwell.store.sqlite import SqliteMigrationSession
+def stop_half_way(session):
+    whole = session.run_script
+    def half(self, script):
+        whole(self, script[:script.index("CREATE TABLE steps_dispatcher_ticks")])
+        say("half")
+        wait_for_a_line()
+    session.run_script = half
+stop_half_way(PostgresMigrationSession)
+stop_half_way(SqliteMigrationSession)
+Stepwell(url)
+"""
+BEFORE_THE_COMMIT = """
+from stepwell.store import migrate
+copy = migrate._copy_legal_transitions
+def all_but_the_commit(session):
+    copy(session)
+    say("half")
+    wait_for_a_line()
+migrate._copy_legal_transitions = all_but_the_commit
+Stepwell(url)
+"""
+
+
+@pytest.mark.parametrize("script", [IN_THE_SCRIPT, BEFORE_THE_COMMIT], ids=["in-the-script", "before-the-commit"])
+def test_a_migration_that_is_killed_leaves_nothing_and_the_next_one_completes(
+    shared_database_url: str, script: str
+) -> None:
+    with process(script, shared_database_url) as (child,):
+        hears(child, "half")
+        child.kill()
+        child.wait()
+    assert contents(shared_database_url) == {"": []}
+    works(shared_database_url)
+
+
+def test_migrating_again_applies_and_changes_nothing(shared_database_url: str) -> None:
+    works(shared_database_url)
+    before = contents(shared_database_url)
+    database = open_database(shared_database_url, SystemClock())
+    try:
+        assert migrate(database) == []
+    finally:
+        database.close()
+    create(shared_database_url)
+    assert contents(shared_database_url) == before
+
+
+def test_the_database_knows_the_very_transitions_of_the_model(shared_database_url: str) -> None:
+    create(shared_database_url)
+    with plain(shared_database_url) as connection:
+        found = connection.execute("SELECT from_state, to_state, mover FROM steps_legal_transitions").fetchall()
+    assert sorted(found) == sorted((str(a), str(b), str(mover)) for (a, b), mover in TRANSITIONS.items())
+
+
+NEWER = ["INSERT INTO steps_migrations VALUES (2, 'future', 'x')"]
+
+
+@pytest.mark.parametrize("migrate_schema", [False, True], ids=["open", "migrate"])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        pytest.param(NEWER, "has version 2, this program knows only 1; nothing was changed: update", id="newer"),
+        pytest.param(["UPDATE steps_migrations SET checksum = 'x'"], "migration 1 .* is not the one", id="checksum"),
+        pytest.param(["DROP TABLE step_logs", "DROP TABLE settings"], "settings, step_logs missing", id="table"),
+        pytest.param(
+            ["DELETE FROM steps_migrations"], "`steps_migrations` is empty: the schema is damaged", id="ledger"
+        ),
+        pytest.param(["DROP TABLE steps_migrations"], "but no `steps_migrations`", id="no-ledger"),
+    ],
+)
+def test_a_schema_that_is_newer_or_damaged_is_refused_and_left_as_it_is(
+    shared_database_url: str, damage: list[str], message: str, migrate_schema: bool
+) -> None:
+    create(shared_database_url)
+    change(shared_database_url, *damage)
+    before = contents(shared_database_url)
+    with pytest.raises(SchemaError, match=message) as refusal:
+        Stepwell(shared_database_url, migrate_schema=migrate_schema)
+    assert "nothing was changed" in str(refusal.value)
+    assert contents(shared_database_url) == before
+
+
+def test_an_older_schema_is_refused_with_the_way_out_until_it_is_migrated(
+    shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works(shared_database_url)
+    before = contents(shared_database_url)
+
+    def with_one_more(dialect: str) -> list[Migration]:
+        return [*known_migrations(dialect), Migration(2, "next", "CREATE TABLE steps_next (id integer);\n")]
+
+    with monkeypatch.context() as newer_program:
+        newer_program.setattr(migrating, "known_migrations", with_one_more)
+        with pytest.raises(SchemaError, match=r"has version 1, .* needs version 2; nothing was .*`stepwell migrate`"):
+            Stepwell(shared_database_url)
+        assert contents(shared_database_url) == before
+        Stepwell(shared_database_url, migrate_schema=True).close()
+        works(shared_database_url)
+    with pytest.raises(SchemaError, match="this program knows only 1"):
+        Stepwell(shared_database_url)
+
+
+@pytest.mark.parametrize("table", ["steps", "settings"])
+def test_tables_of_somebody_else_are_refused_by_name_and_not_touched(shared_database_url: str, table: str) -> None:
+    change(shared_database_url, f"CREATE TABLE {table} (mine text)", f"INSERT INTO {table} VALUES ('precious')")
+    before = contents(shared_database_url)
+    sqlite_bytes = None if shared_database_url.startswith("postgresql") else file_of(shared_database_url).read_bytes()
+    with pytest.raises(SchemaError, match=f"there is a table `{table}` but no `steps_migrations`") as refusal:
+        Stepwell(shared_database_url)
+    assert "nothing was changed" in str(refusal.value)
+    if sqlite_bytes is not None:
+        assert file_of(shared_database_url).read_bytes() == sqlite_bytes
+    assert contents(shared_database_url) == before
+
+
+@pytest.mark.parametrize("text", [b"diary", b"Dear diary,\n" * 1000], ids=["short", "long"])
+def test_a_file_that_is_no_database_is_refused_and_left_byte_for_byte(tmp_path: Path, text: bytes) -> None:
+    diary = tmp_path / "diary.txt"
+    diary.write_bytes(text)
+    with pytest.raises(SchemaError, match=r"is not a database that SQLite can read .*left as it is"):
+        Stepwell(f"sqlite:///{diary}")
+    assert diary.read_bytes() == text
+    assert list(tmp_path.iterdir()) == [diary]
+
+
+def test_a_database_that_somebody_keeps_locked_is_called_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/stepwell.db"
+    create(url)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
+    with plain(url) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnavailable, match="database is locked"):
+            Stepwell(url)
+    works(url)
