@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.databases import fresh_database
-from tests.postgres_server import NoPostgres, join_run, server_url
+from tests.databases import Templates, fresh_database
+from tests.postgres_server import NoPostgres, join_run, scratch_folder, server_url
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -30,6 +31,8 @@ POSTGRES = pytest.param("postgres", id="postgres", marks=pytest.mark.postgres)
 
 
 def pytest_configure() -> None:
+    if folder := scratch_folder():
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell starts with `&`; some tests press Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Before xdist starts its workers, so that the run belongs to the controller and they join it.
@@ -48,28 +51,65 @@ def postgres_server() -> None:
         pytest.fail(reason, pytrace=False)
 
 
-@pytest.fixture(params=[SQLITE_MEMORY, SQLITE_FILE, POSTGRES])
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
+    """One database with its schema per kind and process, to be copied for every test."""
+    from stepwell import Stepwell
+
+    made = Templates(tmp_path_factory.mktemp("templates"), lambda url: Stepwell(url).close())
+    yield made
+    made.close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`database_url` on the databases that the test's markers ask for (see CONTRIBUTING.md)."""
+    if "database_url" not in metafunc.fixturenames:
+        return
+    kinds = [SQLITE_MEMORY, POSTGRES]
+    if metafunc.definition.get_closest_marker("one_database"):
+        kinds = [SQLITE_MEMORY]
+    elif metafunc.definition.get_closest_marker("sqlite_file"):
+        kinds = [SQLITE_MEMORY, SQLITE_FILE, POSTGRES]
+    metafunc.parametrize("database_url", kinds, indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first: at the end of a run no process is left alone with a long one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A fresh database of every kind."""
-    yield from _fresh_database(request, tmp_path)
+    """A fresh database with its schema, of every kind that matters for the test."""
+    yield from _copied_database(request, tmp_path)
 
 
 @pytest.fixture(params=[SQLITE_FILE, POSTGRES])
 def shared_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A fresh database of every kind that several processes can open."""
-    yield from _fresh_database(request, tmp_path)
+    """A fresh database with its schema, of every kind that several processes can open."""
+    yield from _copied_database(request, tmp_path)
 
 
 @pytest.fixture(params=[POSTGRES])
 def postgres_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A fresh PostgreSQL schema."""
-    yield from _fresh_database(request, tmp_path)
+    """A fresh PostgreSQL database with its schema."""
+    yield from _copied_database(request, tmp_path)
 
 
-def _fresh_database(request: pytest.FixtureRequest, directory: Path) -> Iterator[str]:
+@pytest.fixture(params=[SQLITE_FILE, POSTGRES])
+def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database without any table, of every kind that several processes can open."""
     if request.param == "postgres":
         request.getfixturevalue("postgres_server")
-    with fresh_database(request.param, directory) as url:
+    with fresh_database(request.param, tmp_path) as url:
+        yield url
+
+
+def _copied_database(request: pytest.FixtureRequest, directory: Path) -> Iterator[str]:
+    if request.param == "postgres":
+        request.getfixturevalue("postgres_server")
+    templates: Templates = request.getfixturevalue("templates")
+    with templates.copy(request.param, directory) as url:
         yield url
 
 

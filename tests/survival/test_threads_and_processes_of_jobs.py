@@ -13,7 +13,16 @@ from stepwell import Stepwell, StepwellError
 from tests.survival import jobs
 from tests.survival.support import Well
 
-EXECUTORS = pytest.mark.parametrize("executor", ["process", "thread", "async"])
+# Each executor and each database, but not all pairs: what a job starts never speaks to the database itself.
+EXECUTORS = pytest.mark.parametrize(
+    ("shared_database_url", "executor"),
+    [
+        pytest.param("postgres", "process", id="postgres-process", marks=pytest.mark.postgres),
+        pytest.param("sqlite-file", "thread", id="sqlite-file-thread", marks=pytest.mark.sqlite),
+        pytest.param("postgres", "async", id="postgres-async", marks=pytest.mark.postgres),
+    ],
+    indirect=["shared_database_url"],
+)
 
 
 @EXECUTORS

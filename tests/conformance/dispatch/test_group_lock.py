@@ -20,6 +20,8 @@ from stepwell.testing import ManualClock, behave
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import GROUP, ends, hears, process, run_level, tells, tick
 
+pytestmark = pytest.mark.sqlite_file  # others hold the lock
+
 
 def _take(app: Stepwell, owner: str) -> GroupLock | None:
     return group_lock.take(app.database, GROUP, owner)

@@ -17,6 +17,8 @@ from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import GROUP, run_level, tick
 
+pytestmark = pytest.mark.sqlite_file  # an idle round uses only the reading connection
+
 
 @contextmanager
 def _forbidden_to_write(app: Stepwell) -> Iterator[Stepwell]:

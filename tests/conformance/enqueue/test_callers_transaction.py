@@ -17,6 +17,8 @@ from stepwell.run.finish import Finisher
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine, failed, returned
 
+pytestmark = pytest.mark.sqlite_file  # the caller's connection is another one
+
 
 def connect(app: Stepwell, **settings: Any) -> Any:
     """A connection of the caller's own, with the driver's defaults."""

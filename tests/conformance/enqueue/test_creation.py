@@ -108,12 +108,13 @@ def test_results_of_a_bulk_call_stand_in_the_order_of_the_drafts(engine: Engine)
 # What is refused ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("value", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_arguments_that_cannot_be_stored_are_refused_with_their_path(engine: Engine, value: Any, said: str) -> None:
+def test_arguments_that_cannot_be_stored_are_refused_with_their_path(engine: Engine) -> None:
+    """The codec's own tests have each case by itself; here none of them reaches a database."""
     before = engine.snapshot()
-    with pytest.raises(UnstorableValue) as refusal:
-        engine.app.enqueue("anything", value)
-    assert said in str(refusal.value)
+    for case, value, said in REFUSED:
+        with pytest.raises(UnstorableValue) as refusal:
+            engine.app.enqueue("anything", value)
+        assert said in str(refusal.value), case
     assert engine.snapshot() == before
 
 
@@ -131,6 +132,7 @@ def test_what_stands_at_the_limits_comes_back_from_every_database(engine: Engine
     assert str(back["floats"]) == str(value["floats"])
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("arguments", [[1, 2], "text", 7, True, 1.5], ids=repr)
 def test_arguments_are_given_by_name(engine: Engine, arguments: Any) -> None:
     """They become the keywords of the job; anything else could never run."""
@@ -204,21 +206,28 @@ BAD_SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", BAD_SETTINGS, ids=lambda s: ascii(s)[:60])
-def test_bad_settings_are_refused_the_same_way_on_every_database(engine: Engine, settings: dict[str, Any]) -> None:
+def test_bad_settings_are_refused_the_same_way_on_every_database(engine: Engine) -> None:
     engine.plant("there")
     before = engine.snapshot()
-    with pytest.raises(InvalidStep):
-        engine.app.enqueue_many([NewStep(**{"action": "behave", **settings})])
+    accepted = []
+    for settings in BAD_SETTINGS:
+        try:
+            engine.app.enqueue_many([NewStep(**{"action": "behave", **settings})])
+        except InvalidStep:
+            continue
+        accepted.append(settings)
+    assert accepted == []
     assert engine.snapshot() == before
 
 
+@pytest.mark.one_database
 def test_everything_wrong_with_a_step_is_said_at_once(engine: Engine) -> None:
     with pytest.raises(InvalidStep) as refusal:
         engine.app.enqueue("behave", index=-1, priority="low", timeout=-5)
     assert all(word in str(refusal.value) for word in ("'behave'", "index", "priority", "timeout"))
 
 
+@pytest.mark.one_database
 def test_an_unknown_setting_is_refused(engine: Engine) -> None:
     for action in ("behave", "unknown"):
         with pytest.raises(StepwellError, match="there is no setting colour"):
@@ -281,6 +290,7 @@ def test_steps_are_found_by_what_they_are_about(engine: Engine) -> None:
     assert len(engine.app.steps(relatable=("Order", "7"), state=["Completed", "Failed"])) == 2
 
 
+@pytest.mark.one_database
 def test_steps_cannot_be_filtered_by_what_is_not_there(engine: Engine) -> None:
     with pytest.raises(StepwellError, match="colour"):
         engine.app.steps(colour="red")
@@ -346,6 +356,7 @@ def test_a_job_of_the_app_that_is_enqueued_by_its_name_brings_its_own_settings(a
     assert settings(drafted) == (5, 0.0, 2.0, "default", "BTC", {"symbol": "BTC"})
 
 
+@pytest.mark.one_database
 def test_a_job_of_the_app_that_is_enqueued_by_its_name_checks_its_arguments(app: Stepwell) -> None:
     @app.job()
     def fetch(symbol: str, depth: int = 3) -> str:

@@ -17,6 +17,8 @@ from stepwell import Handle, Job, Permanent, Skip, StepDidNotConclude, StepTimeo
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import other_app
 
+pytestmark = pytest.mark.sqlite_file  # whoever waits reads by another connection than whoever writes
+
 
 class Side(Enum):
     BUY = "buy"

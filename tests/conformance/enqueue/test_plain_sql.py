@@ -17,6 +17,8 @@ from stepwell.testing import ManualClock
 from tests.conformance.enqueue.test_groups import ROTATION
 from tests.conformance.support.engine import Engine, in_processes, other_app, plain_connection
 
+pytestmark = pytest.mark.sqlite_file  # plain SQL comes by a connection of its own
+
 DATABASE_ERRORS = (sqlite3.Error, psycopg.Error)
 
 

@@ -11,6 +11,8 @@ from stepwell.testing import behave
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import GROUP, ends, force, hears, insert_sql, process, run, run_level, tells, tick
 
+pytestmark = pytest.mark.sqlite_file  # a drain waits for others
+
 
 def _switch_off(engine: Engine, how: str) -> None:
     if how == "paused":
@@ -108,6 +110,7 @@ def test_any_other_word_than_on_counts_as_off(engine: Engine, value: str) -> Non
     assert not engine.app.breaker.state().dispatching
 
 
+@pytest.mark.one_database
 def test_pausing_needs_a_name(engine: Engine) -> None:
     with pytest.raises(ActionRefused):
         engine.app.breaker.pause("")

@@ -373,6 +373,7 @@ NOT_CHILDREN: dict[str, Callable[[Stepwell, NewStep], list[Any]]] = {
 }
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("blamed", NOT_CHILDREN)
 def test_what_is_no_child_fails_the_step_at_once_and_asks_no_hook(
     app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep], blamed: str

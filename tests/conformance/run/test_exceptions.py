@@ -92,6 +92,7 @@ def test_a_step_that_succeeds_in_the_end_keeps_its_first_error(app: Stepwell, cl
     assert script.errors == ["OSError: one", "OSError: two", None]
 
 
+@pytest.mark.one_database
 def test_the_hooks_are_asked_in_their_order(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, compute=OSError("one"), **dict.fromkeys(ASKED, False))
     step = script.run()
@@ -99,6 +100,7 @@ def test_the_hooks_are_asked_in_their_order(app: Stepwell, clock: ManualClock) -
     assert script.calls == ["compute", *ASKED]
 
 
+@pytest.mark.one_database
 def test_retry_exception_overrules_the_settings_in_both_directions(app: Stepwell, clock: ManualClock) -> None:
     never = Script(app, clock, {"name": "never", "retry_on": ()}, compute=[OSError(), 1], retry_exception=True)
     assert (never.run().state, never.step.retries) == ("Completed", 1)
@@ -106,11 +108,13 @@ def test_retry_exception_overrules_the_settings_in_both_directions(app: Stepwell
     assert (always.run().state, always.step.reason) == ("Failed", "error")
 
 
+@pytest.mark.one_database
 def test_retry_exception_that_says_nothing_leaves_it_to_the_settings(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, {"retry_on": OSError}, compute=[OSError(), KeyError("k")], retry_exception=None)
     assert (script.run().state, script.step.reason, script.step.attempts) == ("Failed", "error", 2)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     "rule", [OSError, (OSError, LookupError), [OSError, LookupError], lambda error: isinstance(error, OSError)]
 )
@@ -141,6 +145,7 @@ def test_an_ignored_error_of_a_later_stage_keeps_the_recorded_result(app: Stepwe
     assert (step.state, step.response, step.error_message) == ("Completed", "result", "OSError: one")
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("error", [OSError("one"), KeyError("k"), Permanent("gone")], ids=repr)
 def test_when_the_retries_are_spent_an_error_fails_the_step_and_no_hook_is_asked(
     app: Stepwell, clock: ManualClock, error: Exception
@@ -153,6 +158,7 @@ def test_when_the_retries_are_spent_an_error_fails_the_step_and_no_hook_is_asked
     assert len(script.errors) == 2
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("hook", ["ignore_exception", "resolve_exception"])
 def test_a_job_without_retries_has_none_to_spend_and_its_hooks_are_asked(
     app: Stepwell, clock: ManualClock, hook: str
@@ -161,6 +167,7 @@ def test_a_job_without_retries_has_none_to_spend_and_its_hooks_are_asked(
     assert (script.run().state, script.calls) == ("Completed", ["compute", hook])
 
 
+@pytest.mark.one_database
 def test_just_resolve_is_no_error_and_runs_in_the_last_attempt_too(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, {"retries": 1}, compute=[OSError("one"), JustResolve()], resolve_exception=None)
     assert (script.run().state, script.calls) == ("Completed", ["compute", "compute", "resolve_exception"])
@@ -178,6 +185,7 @@ def test_just_resolve_runs_resolve_exception_and_the_own_code_is_done(app: Stepw
     assert script.calls == ["compute", "resolve_exception"]
 
 
+@pytest.mark.one_database
 def test_permanent_is_not_retried_but_may_be_ignored(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, {"name": "one"}, compute=Permanent("gone"), retry_exception=True)
     assert (script.run().state, script.step.reason, script.calls) == ("Failed", "error", ["compute"])
@@ -231,6 +239,7 @@ class Undecided(tzinfo):
     dst = tzname = utcoffset
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("word", ["retry", "retry_job", "reschedule"])
 @pytest.mark.parametrize(
     "said",
@@ -258,6 +267,7 @@ def test_a_time_may_come_first_and_has_many_forms(app: Stepwell, clock: ManualCl
         assert step.error_message == ("Retry: not yet" if "not yet" in args else "Retry: retry")
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("word", ["retry", "reschedule"])
 @pytest.mark.parametrize(
     "said",
@@ -340,6 +350,7 @@ def test_dead_connections_are_an_outage_and_anybody_in_the_way_is_not(
     assert met.type is kind
 
 
+@pytest.mark.one_database
 def test_an_iterator_that_ran_out_is_told_as_such(app: Stepwell, clock: ManualClock) -> None:
     @app.job(retries=0)
     async def later() -> Any:
@@ -351,6 +362,7 @@ def test_an_iterator_that_ran_out_is_told_as_such(app: Stepwell, clock: ManualCl
     assert handle.step().error_message == "StopIteration"
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("error", [GeneratorExit(), asyncio.CancelledError("inner"), BaseException("bare")], ids=repr)
 def test_what_is_no_exception_but_ends_programs_fails_a_job_like_any_error(
     app: Stepwell, clock: ManualClock, error: BaseException
@@ -359,6 +371,7 @@ def test_what_is_no_exception_but_ends_programs_fails_a_job_like_any_error(
     assert (script.run().state, script.step.retries) == ("Completed", 1)
 
 
+@pytest.mark.one_database
 def test_an_exception_that_cannot_print_itself_is_recorded(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, compute=Unprintable())
     step = script.run(retries=0)
@@ -376,6 +389,7 @@ def test_a_message_that_a_database_would_not_take_is_recorded(app: Stepwell, clo
     assert len(str(step.error_message)) < 10_000
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("hook", ASKED)
 def test_a_hook_that_has_an_error_itself_fails_the_step_and_tells_both(
     app: Stepwell, clock: ManualClock, hook: str
@@ -386,6 +400,7 @@ def test_a_hook_that_has_an_error_itself_fails_the_step_and_tells_both(
     assert "OSError: in compute" in str(step.error_stack_trace)
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("word", "state"), [(Retry(in_=1), "Completed"), (Skip("known"), "Skipped"), (Stop("no"), "Stopped")]
 )
@@ -397,6 +412,7 @@ def test_a_hook_may_end_the_run_in_its_own_way(app: Stepwell, clock: ManualClock
     assert script.run().state == state
 
 
+@pytest.mark.one_database
 def test_the_names_of_the_ancestor_do_the_same(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, {"name": "a"}, compute=[lambda job: job.retry_job("again", in_=1), 1])
     assert (script.run().state, script.step.retries, script.errors[0]) == ("Completed", 1, "Retry: again")

@@ -16,12 +16,14 @@ RUN = list(HOOKS[:9])
 GUARDS = ("start_or_stop", "start_or_fail", "start_or_skip", "start_or_retry")
 
 
+@pytest.mark.one_database
 def test_the_hooks_run_in_their_order(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, **dict.fromkeys(RUN, True))
     assert script.run().state == "Completed"
     assert script.calls == RUN
 
 
+@pytest.mark.one_database
 def test_a_hook_that_says_nothing_has_nothing_against_it(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, **dict.fromkeys(RUN))
     step = script.run()
@@ -29,6 +31,7 @@ def test_a_hook_that_says_nothing_has_nothing_against_it(app: Stepwell, clock: M
     assert script.calls == RUN
 
 
+@pytest.mark.one_database
 def test_a_class_that_writes_only_compute_runs_only_that(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, compute="done")
     assert (script.run().response, script.calls) == ("done", ["compute"])
@@ -52,12 +55,14 @@ def test_a_guard_that_says_no_ends_the_step_before_compute(
     assert script.calls == list(GUARDS[: GUARDS.index(guard) + 1])
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("no", [False, 0, "", []])
 def test_every_no_is_a_no(app: Stepwell, clock: ManualClock, no: object) -> None:
     # A list is one word for each call: here the word itself is an empty list.
     assert Script(app, clock, start_or_skip=lambda job: no).run().state == "Skipped"
 
 
+@pytest.mark.one_database
 def test_start_or_retry_spends_a_retry_each_time_and_runs_every_guard_again(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, start_or_stop=True, start_or_retry=[False, False, True], compute=1)
     step = script.run()
@@ -66,6 +71,7 @@ def test_start_or_retry_spends_a_retry_each_time_and_runs_every_guard_again(app:
     assert script.errors == ["start_or_retry said no"] * 2 + [None]
 
 
+@pytest.mark.one_database
 def test_start_or_retry_that_never_agrees_fails_when_the_retries_are_spent(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, start_or_retry=False)
     step = script.run(retries=2)
@@ -73,17 +79,20 @@ def test_start_or_retry_that_never_agrees_fails_when_the_retries_are_spent(app: 
     assert "compute" not in script.calls
 
 
+@pytest.mark.one_database
 def test_an_error_of_a_guard_is_an_error_like_any_other(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, start_or_skip=[OSError("not now"), True], compute=1)
     assert (script.run().state, script.errors) == ("Completed", ["OSError: not now", None])
 
 
+@pytest.mark.one_database
 def test_prepare_runs_in_every_attempt(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, prepare=None, compute=[OSError(), 1], complete=[OSError(), None])
     assert script.run().state == "Completed"
     assert script.calls == ["prepare", "compute", "prepare", "compute", "complete", "prepare", "complete"]
 
 
+@pytest.mark.one_database
 def test_every_hook_may_be_a_coroutine(app: Stepwell, clock: ManualClock) -> None:
     calls: list[str] = []
 
@@ -101,6 +110,7 @@ def test_every_hook_may_be_a_coroutine(app: Stepwell, clock: ManualClock) -> Non
     assert (calls, handle.result(timeout=0)) == (RUN, "compute")
 
 
+@pytest.mark.one_database
 def test_coroutine_hooks_and_plain_ones_mix(app: Stepwell) -> None:
     class Mixed(Job):
         async def start_or_skip(self) -> bool:
@@ -137,6 +147,7 @@ def test_a_coroutine_job_runs_inside_the_event_loop_of_the_caller_too(app: Stepw
     assert asyncio.run(main()) == 2
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize("in_a_loop", [False, True])
 def test_something_to_await_from_a_job_that_is_not_async_fails_it_at_once(app: Stepwell, in_a_loop: bool) -> None:
     async def inner() -> int:
@@ -157,6 +168,7 @@ def test_something_to_await_from_a_job_that_is_not_async_fails_it_at_once(app: S
     assert "outer gave something to await without being async" in str(step.error_message)
 
 
+@pytest.mark.one_database
 def test_a_generator_is_refused_as_a_job(app: Stepwell) -> None:
     def numbers() -> Any:
         yield 1
@@ -174,6 +186,7 @@ def test_the_order_of_a_run_cannot_be_overridden() -> None:
         type("Mine", (Job,), {"handle": lambda self: None})
 
 
+@pytest.mark.one_database
 def test_a_class_takes_its_arguments_by_its_constructor_and_may_be_frozen(app: Stepwell, clock: ManualClock) -> None:
     @dataclass(frozen=True)
     class Sync(Job):
@@ -192,6 +205,7 @@ def test_a_class_takes_its_arguments_by_its_constructor_and_may_be_frozen(app: S
         sync.enqueue("seven")  # type: ignore[arg-type]
 
 
+@pytest.mark.one_database
 def test_calling_a_job_runs_it_here_and_now_without_a_step(app: Stepwell) -> None:
     @app.job()
     def double(number: int) -> int:

@@ -9,6 +9,8 @@ from stepwell.run import heartbeat
 from stepwell.run.worker_row import WorkerRow
 from stepwell.testing import behave
 
+pytestmark = pytest.mark.sqlite_file  # its heartbeat is another thread
+
 
 def test_an_interrupt_hands_back_the_steps_that_have_not_begun(app: Stepwell) -> None:
     began: list[int] = []

@@ -14,22 +14,26 @@ from stepwell.testing import ManualClock
 from tests.conformance.support.jobs import Script, settle
 
 
-@pytest.mark.parametrize("result", [0, False, "", [], {}, 0.0, None, 1, "text", [None], {"a": {"b": []}}], ids=repr)
 @pytest.mark.parametrize("later", [False, True], ids=["at the end", "with a later stage"])
-def test_every_result_is_a_result(app: Stepwell, clock: ManualClock, result: object, later: bool) -> None:
+def test_every_result_is_a_result(app: Stepwell, clock: ManualClock, later: bool) -> None:
     hooks = {"complete": None} if later else {}
-    step = Script(app, clock, compute=lambda job: result, **hooks).run()
-    assert (step.state, step.response, type(step.response)) == ("Completed", result, type(result))
+    results: list[Any] = [0, False, "", [], {}, 0.0, None, 1, "text", [None], {"a": {"b": []}}]
+    for number, result in enumerate(results):
+        step = Script(app, clock, {"name": f"job-{number}"}, compute=lambda job, result=result: result, **hooks).run()
+        assert (step.state, step.response, type(step.response)) == ("Completed", result, type(result))
 
 
-@pytest.mark.parametrize("result", [0, False, "", [], {"a": 1}], ids=repr)
-def test_a_result_may_be_set_on_the_step(app: Stepwell, clock: ManualClock, result: object) -> None:
-    def compute(job: Job) -> None:
-        job.step.response = result
+def test_a_result_may_be_set_on_the_step(app: Stepwell, clock: ManualClock) -> None:
+    for number, result in enumerate([0, False, "", [], {"a": 1}]):
 
-    assert Script(app, clock, compute=compute).run().response == result
+        def compute(job: Job, result: object = result) -> None:
+            job.step.response = result
+
+        response = Script(app, clock, {"name": f"job-{number}"}, compute=compute).run().response
+        assert (response, type(response)) == (result, type(result))
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("result", "blamed"),
     [
@@ -78,6 +82,7 @@ def test_twenty_in_a_row_are_allowed_and_one_more_fails(app: Stepwell, clock: Ma
     assert step.error_message == "it was not completed in 21 runs"
 
 
+@pytest.mark.one_database
 def test_how_many_in_a_row_is_the_jobs_own_setting(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, {"name": "two", "max_not_completed": 2}, compute=NOT_COMPLETED)
     assert (script.run().state, script.step.attempts) == ("Failed", 3)
@@ -106,6 +111,7 @@ def test_an_operators_retry_begins_to_count_again(app: Stepwell, clock: ManualCl
 # Arguments that do not fit --------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("arguments", "blamed"),
     [
@@ -131,6 +137,7 @@ def test_arguments_that_do_not_fit_fail_the_step_without_a_retry(
     assert blamed in str(step.error_message)
 
 
+@pytest.mark.one_database
 def test_a_constructor_that_refuses_its_arguments_fails_the_step_but_other_errors_are_retried(
     app: Stepwell, clock: ManualClock
 ) -> None:
@@ -169,6 +176,7 @@ class Order(BaseModel):
     fills: list[Fill] = []
 
 
+@pytest.mark.one_database
 def test_pydantic_models_go_in_and_out_by_their_aliases_also_in_lists(app: Stepwell, clock: ManualClock) -> None:
     @app.job()
     def merge(first: Order, others: list[Order]) -> list[Order]:
@@ -196,6 +204,7 @@ class Quote(BaseModel):
     size: int = Field(default=0, validation_alias="s")
 
 
+@pytest.mark.one_database
 def test_pydantic_models_that_are_read_and_written_by_different_names_go_in_and_out(
     app: Stepwell, clock: ManualClock
 ) -> None:

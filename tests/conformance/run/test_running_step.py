@@ -16,6 +16,8 @@ from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.jobs import Script
 
+pytestmark = pytest.mark.sqlite_file  # a job asks while it runs
+
 
 def test_current_step_is_the_step_that_the_code_runs_for(app: Stepwell, clock: ManualClock) -> None:
     with pytest.raises(StepwellError, match="for code that runs as a step"):

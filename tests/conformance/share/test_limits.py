@@ -104,6 +104,7 @@ def test_a_parent_that_waits_for_its_children_takes_no_room(engine: Engine, hand
     assert [claim.step_id for claim in hand.claim(5)] == [engine.refs["child"].id]
 
 
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("kind", "name", "maximum"),
     [("total", "x", 1), ("queue", "", 1), ("colour", "red", 1), ("queue", "default", -1), ("queue", "default", True)],
@@ -345,6 +346,7 @@ def test_a_key_may_be_a_function_of_the_arguments(engine: Engine) -> None:
     assert engine.app.step(sync.enqueue(7)).concurrency_key == "account-7"
 
 
+@pytest.mark.one_database
 def test_a_limit_of_a_key_below_one_is_refused(engine: Engine) -> None:
     with pytest.raises(InvalidStep, match="concurrency_limit is 0"):
         enqueue(engine, 1, concurrency_key="k", concurrency_limit=0)
@@ -410,6 +412,7 @@ class Broken(Strategy):
         raise RuntimeError("no idea")
 
 
+@pytest.mark.one_database
 def test_a_strategy_that_raises_is_logged_and_oldest_first_serves(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

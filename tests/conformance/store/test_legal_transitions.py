@@ -44,6 +44,7 @@ def lawless(lawless_app: Stepwell, clock: ManualClock) -> Engine:
     return Engine(lawless_app, clock)
 
 
+@pytest.mark.sqlite_file  # plain SQL comes by a connection of its own
 @pytest.mark.parametrize("actor", [None, "tick:7", "operator:ann"])
 @pytest.mark.parametrize("origin", list(State), ids=str)
 def test_plain_sql_moves_a_step_exactly_where_the_table_allows(lawless: Engine, origin: State, actor: str) -> None:
@@ -106,6 +107,7 @@ def test_an_update_that_changes_no_state_writes_no_history(engine: Engine) -> No
     assert engine.history("a") == before
 
 
+@pytest.mark.sqlite_file  # plain SQL comes by a connection of its own
 def test_the_history_row_lives_and_dies_with_the_change(engine: Engine) -> None:
     engine.plant("a")
     step_id = engine.refs["a"].id
@@ -149,38 +151,6 @@ def test_a_word_counts_once_and_the_second_changes_nothing(engine: Engine, word:
             assert late(finisher, claim) is None
             assert not finisher.release_lease(claim)
         assert engine.snapshot() == before
-
-
-@pytest.mark.parametrize("word", WORDS)
-def test_a_word_under_an_old_token_changes_nothing(engine: Engine, word: str) -> None:
-    engine.plant("a")
-    finisher = Finisher(engine.app.database)
-    with engine.worker() as runner:
-        (old,) = engine.claim(runner, "a")
-        assert finisher.hand_back(old) is State.PENDING
-        (new,) = engine.claim(runner, "a")
-        assert new.token > old.token
-        before = engine.snapshot()
-        assert WORDS[word](finisher, old) is None
-        assert not finisher.release_lease(old)
-        assert engine.snapshot() == before
-        assert WORDS[word](finisher, new) is not None
-
-
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("act", ["cancel", "skip"])
-def test_a_word_about_a_step_that_was_ended_from_outside_changes_nothing(engine: Engine, act: str, word: str) -> None:
-    engine.plant("a")
-    finisher = Finisher(engine.app.database)
-    with engine.worker() as runner:
-        (claim,) = engine.claim(runner, "a")
-        getattr(engine.app, act)(engine.refs["a"], who="ann")
-        before = engine.snapshot()
-        assert WORDS[word](finisher, claim) is None
-        assert engine.snapshot() == before
-        assert finisher.release_lease(claim)
-        assert engine["a"].lease_worker is None
-        assert not finisher.release_lease(claim)
 
 
 def test_a_step_that_has_ended_cannot_be_cancelled_and_the_refusal_names_its_state(engine: Engine) -> None:

@@ -79,14 +79,14 @@ def _open_and_enqueue(url: str) -> int:
 
 
 def test_eight_processes_that_open_an_empty_database_at_once_all_find_one_whole_schema(
-    shared_database_url: str,
+    empty_database_url: str,
 ) -> None:
-    steps = in_processes(_open_and_enqueue, [(shared_database_url,)] * 8)
+    steps = in_processes(_open_and_enqueue, [(empty_database_url,)] * 8)
     assert len(set(steps)) == 8
-    with plain(shared_database_url) as connection:
+    with plain(empty_database_url) as connection:
         assert connection.execute("SELECT version FROM steps_migrations").fetchall() == [(1,)]
         assert connection.execute("SELECT count(*) FROM steps_dispatcher").fetchone() == (10,)
-    works(shared_database_url)
+    works(empty_database_url)
 
 
 IN_THE_SCRIPT = """
@@ -117,31 +117,31 @@ Stepwell(url)
 
 @pytest.mark.parametrize("script", [IN_THE_SCRIPT, BEFORE_THE_COMMIT], ids=["in-the-script", "before-the-commit"])
 def test_a_migration_that_is_killed_leaves_nothing_and_the_next_one_completes(
-    shared_database_url: str, script: str
+    empty_database_url: str, script: str
 ) -> None:
-    with process(script, shared_database_url) as (child,):
+    with process(script, empty_database_url) as (child,):
         hears(child, "half")
         child.kill()
         child.wait()
-    assert contents(shared_database_url) == {"": []}
-    works(shared_database_url)
+    assert contents(empty_database_url) == {"": []}
+    works(empty_database_url)
 
 
-def test_migrating_again_applies_and_changes_nothing(shared_database_url: str) -> None:
-    works(shared_database_url)
-    before = contents(shared_database_url)
-    database = open_database(shared_database_url, SystemClock())
+def test_migrating_again_applies_and_changes_nothing(empty_database_url: str) -> None:
+    works(empty_database_url)
+    before = contents(empty_database_url)
+    database = open_database(empty_database_url, SystemClock())
     try:
         assert migrate(database) == []
     finally:
         database.close()
-    create(shared_database_url)
-    assert contents(shared_database_url) == before
+    create(empty_database_url)
+    assert contents(empty_database_url) == before
 
 
-def test_the_database_knows_the_very_transitions_of_the_model(shared_database_url: str) -> None:
-    create(shared_database_url)
-    with plain(shared_database_url) as connection:
+def test_the_database_knows_the_very_transitions_of_the_model(empty_database_url: str) -> None:
+    create(empty_database_url)
+    with plain(empty_database_url) as connection:
         found = connection.execute("SELECT from_state, to_state, mover FROM steps_legal_transitions").fetchall()
     assert sorted(found) == sorted((str(a), str(b), str(mover)) for (a, b), mover in TRANSITIONS.items())
 
@@ -163,22 +163,22 @@ NEWER = ["INSERT INTO steps_migrations VALUES (2, 'future', 'x')"]
     ],
 )
 def test_a_schema_that_is_newer_or_damaged_is_refused_and_left_as_it_is(
-    shared_database_url: str, damage: list[str], message: str, migrate_schema: bool
+    empty_database_url: str, damage: list[str], message: str, migrate_schema: bool
 ) -> None:
-    create(shared_database_url)
-    change(shared_database_url, *damage)
-    before = contents(shared_database_url)
+    create(empty_database_url)
+    change(empty_database_url, *damage)
+    before = contents(empty_database_url)
     with pytest.raises(SchemaError, match=message) as refusal:
-        Stepwell(shared_database_url, migrate_schema=migrate_schema)
+        Stepwell(empty_database_url, migrate_schema=migrate_schema)
     assert "nothing was changed" in str(refusal.value)
-    assert contents(shared_database_url) == before
+    assert contents(empty_database_url) == before
 
 
 def test_an_older_schema_is_refused_with_the_way_out_until_it_is_migrated(
-    shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    works(shared_database_url)
-    before = contents(shared_database_url)
+    works(empty_database_url)
+    before = contents(empty_database_url)
 
     def with_one_more(dialect: str) -> list[Migration]:
         return [*known_migrations(dialect), Migration(2, "next", "CREATE TABLE steps_next (id integer);\n")]
@@ -186,25 +186,25 @@ def test_an_older_schema_is_refused_with_the_way_out_until_it_is_migrated(
     with monkeypatch.context() as newer_program:
         newer_program.setattr(migrating, "known_migrations", with_one_more)
         with pytest.raises(SchemaError, match=r"has version 1, .* needs version 2; nothing was .*`stepwell migrate`"):
-            Stepwell(shared_database_url)
-        assert contents(shared_database_url) == before
-        Stepwell(shared_database_url, migrate_schema=True).close()
-        works(shared_database_url)
+            Stepwell(empty_database_url)
+        assert contents(empty_database_url) == before
+        Stepwell(empty_database_url, migrate_schema=True).close()
+        works(empty_database_url)
     with pytest.raises(SchemaError, match="this program knows only 1"):
-        Stepwell(shared_database_url)
+        Stepwell(empty_database_url)
 
 
 @pytest.mark.parametrize("table", ["steps", "settings"])
-def test_tables_of_somebody_else_are_refused_by_name_and_not_touched(shared_database_url: str, table: str) -> None:
-    change(shared_database_url, f"CREATE TABLE {table} (mine text)", f"INSERT INTO {table} VALUES ('precious')")
-    before = contents(shared_database_url)
-    sqlite_bytes = None if shared_database_url.startswith("postgresql") else file_of(shared_database_url).read_bytes()
+def test_tables_of_somebody_else_are_refused_by_name_and_not_touched(empty_database_url: str, table: str) -> None:
+    change(empty_database_url, f"CREATE TABLE {table} (mine text)", f"INSERT INTO {table} VALUES ('precious')")
+    before = contents(empty_database_url)
+    sqlite_bytes = None if empty_database_url.startswith("postgresql") else file_of(empty_database_url).read_bytes()
     with pytest.raises(SchemaError, match=f"there is a table `{table}` but no `steps_migrations`") as refusal:
-        Stepwell(shared_database_url)
+        Stepwell(empty_database_url)
     assert "nothing was changed" in str(refusal.value)
     if sqlite_bytes is not None:
-        assert file_of(shared_database_url).read_bytes() == sqlite_bytes
-    assert contents(shared_database_url) == before
+        assert file_of(empty_database_url).read_bytes() == sqlite_bytes
+    assert contents(empty_database_url) == before
 
 
 @pytest.mark.parametrize("text", [b"diary", b"Dear diary,\n" * 1000], ids=["short", "long"])

@@ -12,6 +12,8 @@ from stepwell.run.claim import Claimer
 from stepwell.store import Transaction, Wake
 from stepwell.testing import ManualClock, behave
 
+pytestmark = pytest.mark.sqlite_file  # a file is watched, memory is not
+
 WAIT_SECONDS = 30.0
 
 

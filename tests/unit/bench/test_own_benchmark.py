@@ -34,6 +34,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return "sqlite"
 
 
+@pytest.mark.slow
 def test_every_figure_of_a_quick_run_is_printed_with_its_value_and_without_a_bar(kind: str) -> None:
     command = [sys.executable, "-m", "bench", "--quick", "--only-own", "--json", "--database", kind]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -48,8 +48,8 @@ class Place:
 
 
 @pytest.fixture
-def place(shared_database_url: str) -> Place:
-    return Place(shared_database_url)
+def place(empty_database_url: str) -> Place:
+    return Place(empty_database_url)
 
 
 @pytest.mark.parametrize("work", STEPS)
@@ -99,6 +99,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return "sqlite"
 
 
+@pytest.mark.slow
 def test_the_limit_prints_every_figure(kind: str) -> None:
     figures = list(limit.measure(kind, SIZES))
     assert [figure.name for figure in figures] == [name for work in WORK for name in figure_names(work)]
@@ -122,6 +123,7 @@ def a_place_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "peers"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("a_place_of_its_own")
 def test_a_peer_that_cannot_be_installed_is_reported_with_the_reason() -> None:
     entry = Entry("nobody", ("./there-is-no-such-package",), ("sqlite",))

@@ -56,6 +56,7 @@ def run_bench(*arguments: str) -> tuple[list[dict[str, Any]], str]:
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
+@pytest.mark.slow
 def test_every_figure_is_printed_and_an_idle_round_keeps_its_promises(kind: str) -> None:
     figures, said = run_bench("--strict", "--database", kind)
     verb = {"sqlite": "executemany", "postgres": "COPY"}[kind]

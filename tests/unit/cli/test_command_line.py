@@ -12,6 +12,7 @@ import pytest
 
 from stepwell import Stepwell, __version__
 from stepwell.cli import COMMANDS, main
+from tests.conftest import POSTGRES
 from tests.unit.cli.support import environment, plain_sql, run, run_bare
 
 NAMES = [name for section in COMMANDS.values() for name in section]
@@ -134,9 +135,10 @@ def test_what_only_looks_or_acts_creates_no_tables_in_the_database_of_another_pr
     run(url, *arguments, code=2)  # nor did the first call create them
 
 
-def test_what_only_looks_creates_no_tables_on_a_server(postgres_url: str) -> None:
+@pytest.mark.parametrize("empty_database_url", [POSTGRES], indirect=True)
+def test_what_only_looks_creates_no_tables_on_a_server(empty_database_url: str) -> None:
     for _ in range(2):
-        assert "there is no Stepwell schema in" in run(postgres_url, "steps", code=2).stderr
+        assert "there is no Stepwell schema in" in run(empty_database_url, "steps", code=2).stderr
 
 
 @pytest.mark.parametrize("arguments", [["enqueue", "fetch"], ["migrate"], ["steps"], ["demo"]])
@@ -144,11 +146,11 @@ def test_a_database_in_memory_is_refused_for_nothing_would_be_left_of_it(argumen
     assert "in memory" in run("sqlite://", *arguments, code=2).stderr
 
 
-def test_migrating_twice_changes_nothing(shared_database_url: str) -> None:
-    first = json.loads(run(shared_database_url, "migrate", "--json").stdout)
+def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
+    first = json.loads(run(empty_database_url, "migrate", "--json").stdout)
     assert [migration["version"] for migration in first["applied"]] == list(range(1, first["version"] + 1))
-    assert json.loads(run(shared_database_url, "migrate", "--json").stdout) == {**first, "applied": []}
-    assert "nothing had to be done" in run(shared_database_url, "migrate").stdout
+    assert json.loads(run(empty_database_url, "migrate", "--json").stdout) == {**first, "applied": []}
+    assert "nothing had to be done" in run(empty_database_url, "migrate").stdout
 
 
 # When something is wrong -------------------------------------------------------------------------------

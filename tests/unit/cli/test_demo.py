@@ -24,6 +24,7 @@ T = TypeVar("T")
 FAST = ["--pace", "0.2"]
 
 
+@pytest.mark.slow
 def test_the_demo_ends_as_its_story_says(shared_database_url: str) -> None:
     ended = finished("demo", *FAST, url=shared_database_url)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -56,6 +57,7 @@ def test_the_commands_that_the_demo_prints_really_work(tmp_path: Path) -> None:
         assert shown.startswith("step ")
 
 
+@pytest.mark.slow
 def test_the_demo_keeps_a_fresh_file_and_leaves_the_database_of_the_environment_alone(tmp_path: Path) -> None:
     mine = tmp_path / "production.db"
     env = {"STEPWELL_DB": f"sqlite:///{mine}", "TMPDIR": str(tmp_path)}
@@ -72,6 +74,7 @@ def test_the_demo_keeps_a_fresh_file_and_leaves_the_database_of_the_environment_
     assert str(kept) in ended.stdout
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_story_is_followed_live(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     url = f"sqlite:///{tmp_path}/demo.db"

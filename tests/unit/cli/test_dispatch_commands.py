@@ -131,6 +131,7 @@ def test_a_signal_that_comes_twice_still_stops_it_cleanly(app: Stepwell) -> None
     runner.close()
 
 
+@pytest.mark.slow
 def test_two_dispatchers_at_once_dispatch_every_step_once(app: Stepwell) -> None:
     refs = [app.enqueue("behave", {"spawn": [{}, {"index": 2}]}) for _ in range(20)]
     runner = app.inline_runner(slots=4)

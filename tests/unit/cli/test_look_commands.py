@@ -11,8 +11,11 @@ from rich.cells import cell_len
 
 from stepwell import NewStep, State, Step, StepRef, Stepwell
 from stepwell.testing import behave
+from tests.conftest import SQLITE_FILE
 from tests.unit.cli.support import ANSI, ask, columns, on_terminal, run
 
+# How it looks on the terminal does not depend on the database.
+LAYOUT = pytest.mark.parametrize("shared_database_url", [SQLITE_FILE], indirect=True)
 LOOKS = [
     ["steps"],
     ["steps", "--state", "failed"],
@@ -268,6 +271,7 @@ def test_ticks_say_what_they_changed(scene: Scene) -> None:
 # where it is shown -------------------------------------------------------------------------------------
 
 
+@LAYOUT
 @pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
 def test_everything_fits_a_terminal_of_80_columns(scene: Scene, arguments: list[str]) -> None:
     scene.app.enqueue("x" * 255, label="y" * 255, group="g" * 255, depends_on=[], relatable=("invoice", 1))
@@ -275,6 +279,7 @@ def test_everything_fits_a_terminal_of_80_columns(scene: Scene, arguments: list[
     assert max(cell_len(line) for line in lines) <= 80
 
 
+@LAYOUT
 def test_long_names_are_folded_and_take_nothing_away_from_the_rest(scene: Scene) -> None:
     step = scene.app.enqueue("x" * 255, label="y" * 255, group="g" * 255, queue="default")
     lines = on_terminal(scene.url, "steps")
@@ -293,6 +298,7 @@ def test_long_names_are_folded_and_take_nothing_away_from_the_rest(scene: Scene)
     assert cell_len(line) <= 80
 
 
+@LAYOUT
 @pytest.mark.parametrize("arguments", LOOKS, ids=" ".join)
 def test_output_that_is_piped_is_plain(scene: Scene, arguments: list[str]) -> None:
     shown = run(scene.url, *arguments).stdout
