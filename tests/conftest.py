@@ -73,6 +73,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("database_url", kinds, indirect=True)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: the tests with workers of their own mostly wait for them."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first: at the end of a run no process is left alone with a long one."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -9,7 +9,6 @@ import pytest
 
 from tests.survival.support import Well
 
-
 HERE = Path(__file__).parent
 
 

@@ -1,12 +1,10 @@
-"""What a job can do to its process harms no other step, and nothing of it is lost (SPEC 6, executors)."""
+"""Whatever a job does to its process, other steps are not affected and nothing is lost (SPEC 6, executors)."""
 
 from __future__ import annotations
 
 import os
 import signal
 from contextlib import suppress
-
-import pytest
 
 from tests.survival.support import Well
 
@@ -19,7 +17,7 @@ def _neighbours_are_done(well: Well) -> None:
     assert [len(well.entries("ended", label)) for label in NEIGHBOURS] == [1] * len(NEIGHBOURS)
 
 
-def test_whatever_a_job_does_to_its_process_ends_with_the_state_that_it_deserves(well: Well) -> None:
+def test_whatever_a_job_does_to_its_process_its_step_ends_in_the_right_state(well: Well) -> None:
     deadly = ("os._exit", "kill", "segfault")
     for deed in (*deadly, "interrupt", "unprintable", "strange", "spoil stdout", "fork and both return", "eat memory"):
         well.add(deed, deed)
@@ -107,7 +105,7 @@ def test_a_job_that_holds_the_gil_beyond_the_lease_does_not_silence_its_worker(w
         assert step.duration >= seconds
 
 
-def test_a_process_that_a_job_left_behind_holds_nobody_up_and_ends_with_the_worker(well: Well) -> None:
+def test_a_process_that_a_job_left_behind_blocks_no_other_step_and_ends_with_the_worker(well: Well) -> None:
     well.add("parent", "fork and leave")
     well.add("killed", "kill")
     for label in NEIGHBOURS:
@@ -133,7 +131,7 @@ def test_a_worker_goes_on_when_all_its_other_processes_are_killed(well: Well) ->
     assert well["before"].rescues >= 1
 
 
-def test_threads_go_on_under_the_same_lease_when_the_process_that_beats_for_them_is_killed(well: Well) -> None:
+def test_threads_keep_their_leases_when_their_heartbeat_process_is_killed(well: Well) -> None:
     worker = well.start(executor="thread")
     well.add("long", "wait", go="go")
     well.until_began("long")

@@ -1,17 +1,17 @@
-"""Threads, tasks and processes that a job starts: they speak for its run while it runs, and end nobody else's."""
+"""Threads, tasks and processes that a job starts act for its run while it runs, and end with no other."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from stepwell import Stepwell, StepwellError
 from tests.survival import jobs
-from tests.survival.support import Well
+from tests.survival.support import ROOT, Well
 
 # Each executor and each database, but not all pairs: what a job starts never speaks to the database itself.
 EXECUTORS = pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_coroutine_may_name_its_own_step_by_its_number(well: Well, executor: s
 
 
 @pytest.mark.parametrize("executor", ["process", "thread"])
-def test_a_thread_that_outlives_its_run_has_no_say_in_the_next_one(well: Well, executor: str) -> None:
+def test_a_thread_that_outlives_its_run_cannot_write_to_the_next_one(well: Well, executor: str) -> None:
     well.start("up", executor=executor, slots=1)
     well.add("leaves one", "leave a thread")
     well.until_states(**{"leaves one": "Completed"})
@@ -77,25 +77,27 @@ def test_a_job_may_have_processes_of_its_own(well: Well) -> None:
     assert well["parallel"].response == [1, 2, 3]
 
 
-def test_a_job_that_only_the_worker_knows_fails_with_the_reason(well: Well, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_only_the_worker_knows_fails_with_the_reason(well: Well) -> None:
     """The processes of the slots import the app by its name: what a program defines besides, they do not know."""
-    monkeypatch.setenv(jobs.DATABASE, well.url)
-    monkeypatch.setenv(jobs.FOLDER, str(well.folder))
-    well.app.job(name="besides", retries=0)(lambda: None)
+    program = """
+from tests.survival import jobs
+app = jobs.make()
+app.job(name="besides", retries=0)(lambda: None)
+app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make").run()
+"""
+    environment = {**os.environ, jobs.DATABASE: well.url, jobs.FOLDER: str(well.folder)}
     well.add("unknown", action="besides")
-    worker = well.app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make")
-    thread = threading.Thread(target=worker.run)
-    thread.start()
+    worker = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=environment)
     try:
         well.until_states(unknown="Failed")
     finally:
-        worker.stop()
-        thread.join()
+        worker.kill()
+        worker.wait()
     assert (well["unknown"].reason, well["unknown"].rescues) == ("error", 0)
     assert "tests.survival.jobs:make" in str(well["unknown"].error_message)
 
 
-def test_who_never_runs_its_worker_leaves_nobody_behind(tmp_path: Path) -> None:
+def test_a_worker_that_is_never_run_leaves_no_process_behind(tmp_path: Path) -> None:
     """Also where something fails between the two."""
     program = f"""
 from stepwell import Stepwell

@@ -272,6 +272,7 @@ with Stepwell(url) as app:
 """
 
 
+@pytest.mark.slow
 def test_three_dispatchers_on_one_group_dispatch_every_step_once(shared_database_url: str) -> None:
     with Stepwell(shared_database_url) as app:
         behave(app)

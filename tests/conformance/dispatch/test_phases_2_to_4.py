@@ -1,4 +1,4 @@
-"""The state phases of a tick (SPEC 3, rows 2 to 4), each with its exact rule: what goes with a parent, handlers."""
+"""Phases 2 to 4 of a tick (SPEC 3), each with its exact rule: skipped and cancelled parents, handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state phases of a tick (SPEC 3, rows 5 to 8), each with its exact rule: parents, failures, exhausted retries."""
+"""Phases 5 to 8 of a tick (SPEC 3), each with its exact rule: parents, failures, exhausted retries."""
 
 from __future__ import annotations
 

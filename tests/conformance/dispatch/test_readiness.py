@@ -173,6 +173,7 @@ def calm_app(app: Stepwell) -> Stepwell:
     return app
 
 
+@pytest.mark.slow
 @given(drafts=forests(), data=st.data())
 @SETTINGS
 def test_what_the_dispatcher_picks_next_is_exactly_what_explain_calls_ready(
@@ -193,6 +194,7 @@ def test_what_the_dispatcher_picks_next_is_exactly_what_explain_calls_ready(
         moving.leave()
 
 
+@pytest.mark.slow
 @given(
     priorities=st.lists(st.sampled_from(["default", "high"]), min_size=1, max_size=12),
     slots=st.integers(1, 4),

@@ -1,4 +1,4 @@
-"""The sweep finds nothing on healthy data, and mends exactly what was broken."""
+"""The sweep finds nothing on healthy data, and repairs exactly what was broken."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_step_behind_a_failure_that_was_not_announced_becomes_not_runnable(eng
 
 
 @pytest.mark.parametrize("line", ["first > second", "first, second<first"])
-def test_a_step_whose_turn_came_unannounced_runs(engine: Engine, line: str) -> None:
+def test_a_step_that_became_ready_without_a_mark_runs(engine: Engine, line: str) -> None:
     engine.plant(line, group=GROUP)
     with engine.worker() as runner:
         run_level(engine, runner, "first")
@@ -246,7 +246,7 @@ def test_a_member_that_its_block_knows_wrongly_is_noted_as_it_is(
     assert engine.state("third") == "Completed"
 
 
-def test_a_member_that_concluded_and_is_still_noted_lets_the_rest_go_on(engine: Engine) -> None:
+def test_a_concluded_member_that_is_still_listed_as_unconcluded_is_removed_and_the_rest_runs(engine: Engine) -> None:
     engine.plant("parent(first > second)", group=GROUP)
     kept = engine.sql("SELECT * FROM steps_unconcluded WHERE step_id = :id", id=id_of(engine, "first"))[0]
     with engine.worker() as runner:

@@ -68,6 +68,7 @@ def test_the_group_shows_its_last_tick_and_its_last_dispatch(engine: Engine) -> 
     assert gamma["last_tick_completed"] == gamma["last_selected_at"] == engine.clock.now()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quiet_ticks_between", [False, True])
 def test_the_tick_log_is_bounded_for_every_group(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, quiet_ticks_between: bool
@@ -275,7 +276,7 @@ def test_what_a_phase_did_before_an_error_in_a_later_one_stays(engine: Engine) -
     assert engine.state("b") == "Cancelled"
 
 
-def test_a_dispatch_that_met_a_conflict_is_told_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dispatch_that_met_a_conflict_is_logged_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = []
 
     def dispatch_and_collide(*arguments: Any) -> int:
@@ -293,7 +294,7 @@ def test_a_dispatch_that_met_a_conflict_is_told_once(engine: Engine, monkeypatch
     assert report.dispatched == engine.app.ticks()[0]["steps_dispatched"] == 1
 
 
-def test_a_dispatch_that_was_rolled_back_is_not_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dispatch_that_was_rolled_back_is_not_logged(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     def dispatch_and_fail(*arguments: Any) -> int:
         dispatch(*arguments)
         raise RuntimeError("the lights went out")

@@ -84,7 +84,7 @@ def test_what_joins_a_block_with_a_failure_does_not_wait_for_the_new_step_that_i
     assert engine.states("new", "joins") == {"new": "Pending", "joins": "NotRunnable"}
 
 
-def test_the_children_of_a_dormant_handler_are_put_to_sleep_with_it(engine: Engine) -> None:
+def test_the_children_of_a_dormant_handler_become_dormant_with_it(engine: Engine) -> None:
     engine.plant("p(x, !h(y))")
     engine.settle()
     assert engine.states("p", "h", "y") == {"p": "Completed", "h": "NotRunnable", "y": "NotRunnable"}
@@ -132,7 +132,7 @@ def test_children_that_end_together_still_decide_their_parent(engine: Engine) ->
         assert engine.state("parent") == "Failed"
 
 
-def test_whoever_was_not_let_in_with_the_end_is_let_in_by_a_tick(engine: Engine) -> None:
+def test_a_step_that_was_not_opened_by_an_end_is_opened_by_a_tick(engine: Engine) -> None:
     engine.plant("first > second")
     engine.plant("a, b<a")
     dispatcher = engine.app.dispatcher()
@@ -159,7 +159,7 @@ def test_a_dispatcher_of_some_groups_leaves_the_marks_of_others_alone(engine: En
         assert _marked(engine) == {"first"}
 
 
-def test_who_is_unchecked_was_not_let_in_by_the_end_of_another(engine: Engine) -> None:
+def test_an_unchecked_step_is_not_opened_by_the_end_of_another(engine: Engine) -> None:
     """A tick may be about to turn it away, by what it saw before that end: the mark has to stay for the next one."""
     engine.plant("c, d:fail > f")
     engine.plant("a, b<a")

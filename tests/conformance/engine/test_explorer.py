@@ -216,16 +216,19 @@ def postgres_app(postgres_url: str) -> Iterator[Stepwell]:
         yield app
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", range(SHARES))
-def test_every_small_tree_ends_as_foretold(memory_app: Stepwell, share: int) -> None:
+def test_every_small_tree_ends_as_predicted(memory_app: Stepwell, share: int) -> None:
     explore(memory_app, [lay_out([plan]) for plan in itertools.islice(every_tree(), share, None, SHARES)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["a", "b", "c"])
-def test_random_trees_with_edges_and_retries_end_as_foretold(memory_app: Stepwell, part: str) -> None:
+def test_random_trees_with_edges_and_retries_end_as_predicted(memory_app: Stepwell, part: str) -> None:
     explore(memory_app, random_trees(700, part), retries=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 64])
 def test_the_order_of_groups_and_workers_decides_nothing(memory_app: Stepwell, slots: int) -> None:
     few = 120 if slots == 1 else 12
@@ -234,6 +237,7 @@ def test_the_order_of_groups_and_workers_decides_nothing(memory_app: Stepwell, s
     explore(memory_app, trees, retries=2, slots=slots, chance=random.Random(f"{SEED}/{slots}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["a", "b"])
 def test_postgres_ends_them_the_same_way(postgres_app: Stepwell, part: str) -> None:
     trees = [lay_out([plan]) for plan in itertools.islice(every_tree(), ord(part) % 2, None, 11)]

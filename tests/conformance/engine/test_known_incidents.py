@@ -1,4 +1,4 @@
-"""What went wrong for users of such systems, each as a test (SPEC 12, last paragraph; RELIABILITY F24–F36)."""
+"""Incidents of similar systems, each as a test (SPEC 12, last paragraph; RELIABILITY F24–F36)."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def test_a_database_without_work_gives_no_work_to_any_phase(engine: Engine) -> N
 # A limit before the filter hides what is younger (F31); one poison row blocks hundreds (F30) -------------------
 
 
+@pytest.mark.slow
 def test_thousands_of_blocked_rows_at_the_head_hide_nothing_younger(engine: Engine) -> None:
     front = NewStep(action="behave", group=GROUP, block="00000000-0000-4000-8000-000000000001", label="front")
     block = [
@@ -126,6 +127,7 @@ with Stepwell(url) as app:
 """
 
 
+@pytest.mark.slow
 def test_a_step_that_is_dispatched_once_is_claimed_once_by_many_processes(shared_database_url: str) -> None:
     with Stepwell(shared_database_url) as app:
         behave(app)

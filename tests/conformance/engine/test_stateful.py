@@ -119,6 +119,7 @@ def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callabl
 WALKS: Final = 400 if FULL else 20
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite
 @pytest.mark.parametrize("slots", [1, 50])
 def test_long_walks_agree_with_the_model_in_memory(slots: int) -> None:
@@ -126,24 +127,28 @@ def test_long_walks_agree_with_the_model_in_memory(slots: int) -> None:
         walk(partial(Stepwell, "sqlite://"), f"{SEED}/{number}", length=120, slots=slots, reopens=False)
 
 
+@pytest.mark.slow
 def test_long_walks_agree_with_the_model_on_postgres(postgres_url: str) -> None:
     Stepwell(postgres_url).close()
     for number in range(WALKS // 4):
         walk(_emptied(postgres_url), f"{SEED}/{number}", length=120, slots=50)
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite
 @pytest.mark.parametrize("slots", [1, 50])
 def test_any_operations_in_any_order_agree_with_the_model_in_memory(slots: int) -> None:
     play(lambda: partial(Stepwell, "sqlite://"), 60, slots=slots, reopens=False)
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite
 def test_any_operations_in_any_order_agree_with_the_model_in_a_file(tmp_path: Path) -> None:
     numbers = itertools.count()
     play(lambda: partial(Stepwell, f"sqlite:///{tmp_path}/{next(numbers)}.db"), 10)
 
 
+@pytest.mark.slow
 def test_any_operations_in_any_order_agree_with_the_model_on_postgres(postgres_url: str) -> None:
     Stepwell(postgres_url).close()
     play(lambda: _emptied(postgres_url), 20)

@@ -1,4 +1,4 @@
-"""A step that is created in the caller's own transaction lives and dies with it."""
+"""A step that is created in the caller's own transaction is committed and rolled back with it."""
 
 from __future__ import annotations
 

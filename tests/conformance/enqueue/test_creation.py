@@ -1,4 +1,4 @@
-"""Creating steps: one, many, late, about something; and what is refused before anything is written."""
+"""Creating steps: one, many, delayed, related to something; and what is refused before anything is written."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_arguments_that_cannot_be_stored_are_refused_with_their_path(engine: Eng
     assert engine.snapshot() == before
 
 
-def test_what_stands_at_the_limits_comes_back_from_every_database(engine: Engine) -> None:
+def test_values_at_the_limits_are_stored_and_read_unchanged(engine: Engine) -> None:
     value = {
         "least": -(2**63),
         "most": 2**63 - 1,
@@ -221,7 +221,7 @@ def test_bad_settings_are_refused_the_same_way_on_every_database(engine: Engine)
 
 
 @pytest.mark.one_database
-def test_everything_wrong_with_a_step_is_said_at_once(engine: Engine) -> None:
+def test_everything_wrong_with_a_step_is_reported_at_once(engine: Engine) -> None:
     with pytest.raises(InvalidStep) as refusal:
         engine.app.enqueue("behave", index=-1, priority="low", timeout=-5)
     assert all(word in str(refusal.value) for word in ("'behave'", "index", "priority", "timeout"))

@@ -139,7 +139,7 @@ def test_an_edge_that_leaves_the_workflow_is_refused(engine: Engine) -> None:
     assert engine.snapshot() == before
 
 
-def test_a_handler_has_no_edges_and_nobody_depends_on_one(engine: Engine) -> None:
+def test_a_handler_neither_has_nor_is_a_dependency(engine: Engine) -> None:
     engine.plant("root(a, !h)")
     before = engine.snapshot()
     with pytest.raises(InvalidStep, match="DAG edges"):

@@ -1,4 +1,4 @@
-"""Groups are taken in turn, evenly whoever creates the steps, and everything that belongs together stays in one."""
+"""Groups are assigned in rotation, evenly whoever creates the steps, and what belongs together stays in one."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def test_a_hundred_roots_in_one_call_spread_ten_each(engine: Engine) -> None:
     assert groups_of_all(engine) == ROTATION * 10
 
 
-def test_calls_of_every_size_take_turns_together(engine: Engine) -> None:
+def test_calls_of_every_size_share_one_rotation(engine: Engine) -> None:
     for size in (1, 3, 7, 13, 1, 25):
         engine.app.enqueue_many(NewStep(action="behave") for _ in range(size))
     assert groups_of_all(engine) == ROTATION * 5
 
 
-def test_a_tree_takes_one_turn(engine: Engine) -> None:
+def test_a_tree_takes_one_place_in_the_rotation(engine: Engine) -> None:
     engine.plant("a(b, c(d)), e, f<e")
     engine.plant("g > h")
     of = {label: engine[label].group for label in engine.refs}
@@ -102,6 +102,7 @@ def test_roots_in_the_caller_s_transaction_spread_evenly(shared_database_url: st
     assert count_groups(shared_database_url) == dict.fromkeys(ROTATION, 10)
 
 
+@pytest.mark.slow
 def test_roots_of_many_processes_at_once_spread_evenly(shared_database_url: str) -> None:
     one_by_one(shared_database_url, 0)  # the schema
     ways = ["transaction", "single", "bulk", "single"]
@@ -116,7 +117,7 @@ def test_a_transaction_that_is_rolled_back_does_not_unbalance_the_rest(shared_da
     assert count_groups(shared_database_url) == dict.fromkeys(ROTATION, 3)
 
 
-def test_nobody_waits_for_another_s_lock_on_postgres(postgres_url: str) -> None:
+def test_no_enqueue_waits_for_the_lock_of_another_on_postgres(postgres_url: str) -> None:
     """A transaction that has created roots stays open; nobody who creates others needs anything that it holds."""
     with other_app(postgres_url) as app, psycopg.connect(postgres_url) as slow, psycopg.connect(postgres_url) as quick:
         quick.execute("SET lock_timeout = '100ms'")
@@ -200,7 +201,7 @@ def test_steps_of_a_named_workflow_share_one_group(engine: Engine) -> None:
 # An explicit group -------------------------------------------------------------------------------------------------
 
 
-def test_an_explicit_group_is_kept_and_takes_no_turn(engine: Engine) -> None:
+def test_an_explicit_group_is_kept_and_takes_no_place_in_the_rotation(engine: Engine) -> None:
     for n in range(5):
         engine.add(f"x{n}", group="theta")
     engine.plant("root(a)", group="theta")

@@ -144,7 +144,7 @@ def test_the_handle_of_a_child_finds_it_when_it_is_written(app: Stepwell) -> Non
     assert handles[0].result(timeout=0) == 7
 
 
-def test_a_result_that_is_not_of_its_type_says_so(app: Stepwell) -> None:
+def test_a_result_that_is_not_of_its_type_raises_a_clear_error(app: Stepwell) -> None:
     @app.job()
     def count() -> int:
         return "seven"  # type: ignore[return-value]

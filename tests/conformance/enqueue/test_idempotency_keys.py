@@ -1,4 +1,4 @@
-"""An idempotency key: the same key is the same step, from however many processes and however often."""
+"""An idempotency key: the same key is the same step, from any number of processes."""
 
 from __future__ import annotations
 
@@ -97,6 +97,7 @@ def enqueue_with_keys(url: str, count: int, backwards: bool, bulk: bool) -> list
     return refs[:: -1 if backwards else 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bulk", [False, True], ids=["one by one", "in bulk"])
 def test_processes_that_use_the_same_keys_at_once_get_the_same_steps(shared_database_url: str, bulk: bool) -> None:
     with other_app(shared_database_url) as app:

@@ -1,4 +1,4 @@
-"""The documented INSERT: a row that plain SQL wrote is adopted by the next tick, and a bad one is told why."""
+"""The documented INSERT: a row of plain SQL is adopted by the next tick, and a bad one is refused with the reason."""
 
 from __future__ import annotations
 
@@ -230,6 +230,7 @@ def test_all_documented_columns_arrive(engine: Engine) -> None:
         insert(engine, "b", idempotency_key="order-7")
 
 
+@pytest.mark.slow
 def test_thousands_of_rows_are_adopted(engine: Engine) -> None:
     count = 1_200
     numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})"
@@ -264,7 +265,7 @@ def test_a_child_of_a_row_that_was_ended_before_it_was_adopted_is_refused(engine
     refused(engine["below"])
 
 
-def test_a_refused_row_takes_those_below_it_along(engine: Engine) -> None:
+def test_a_refused_row_refuses_its_descendants(engine: Engine) -> None:
     engine.plant("parent")
     engine.settle()
     insert(engine, "late", parent_step_id=engine.refs["parent"].id)
@@ -380,11 +381,15 @@ BAD_ROWS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("columns", BAD_ROWS, ids=str)
-def test_the_database_refuses_a_row_that_makes_no_sense(engine: Engine, columns: dict[str, Any]) -> None:
-    with pytest.raises(DATABASE_ERRORS):
-        insert(engine, "bad", **columns)
-    engine.refs.clear()
+def test_the_database_refuses_a_row_that_makes_no_sense(engine: Engine) -> None:
+    accepted = []
+    for columns in BAD_ROWS:
+        try:
+            insert(engine, "bad", **columns)
+        except DATABASE_ERRORS:
+            continue
+        accepted.append(columns)
+    assert accepted == []
     insert(engine, "good")
     engine.settle()
     assert engine.state("good") == "Completed"
@@ -398,6 +403,7 @@ def test_a_row_may_wait_for_any_moment_that_python_can_hold(engine: Engine, mome
     assert step.dispatch_after == datetime.fromisoformat(f"{moment}+00:00")
 
 
+@pytest.mark.slow
 def test_a_row_is_adopted_once_also_by_many_dispatchers(shared_database_url: str, clock: ManualClock) -> None:
     with other_app(shared_database_url, clock) as app:
         engine = Engine(app, clock)

@@ -35,7 +35,7 @@ def test_what_a_job_names_exists_before_any_worker_for_it_ran(engine: Engine) ->
     )
 
 
-def test_so_it_does_in_a_row_of_plain_sql(engine: Engine) -> None:
+def test_a_queue_that_a_job_names_exists_for_rows_of_plain_sql_too(engine: Engine) -> None:
     @engine.app.job(queue="emails")
     def send() -> None: ...
 
@@ -44,7 +44,7 @@ def test_so_it_does_in_a_row_of_plain_sql(engine: Engine) -> None:
     assert sorted(step.queue for step in engine.app.steps()) == ["default", "emails"]
 
 
-def test_a_worker_that_is_told_no_queues_serves_those_of_its_jobs(engine: Engine) -> None:
+def test_a_worker_without_queues_serves_those_of_its_jobs(engine: Engine) -> None:
     @engine.app.job(queue="emails")
     def send() -> None: ...
 
@@ -56,7 +56,7 @@ def test_a_worker_that_is_told_no_queues_serves_those_of_its_jobs(engine: Engine
     worker.row.sign_off()
 
 
-def test_a_worker_that_is_told_no_queues_takes_the_oldest_of_all_of_them(engine: Engine) -> None:
+def test_a_worker_without_queues_claims_the_oldest_step_of_all_of_them(engine: Engine) -> None:
     refs = [engine.app.enqueue("behave", queue=queue) for queue in ("indicators", "default", "candles")]
     worker = engine.app.worker()
     claimer = Claimer(engine.app.database, worker.row)

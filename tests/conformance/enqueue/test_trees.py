@@ -210,7 +210,7 @@ def test_a_parent_and_a_block_that_disagree_are_refused(engine: Engine) -> None:
     assert engine.snapshot() == before
 
 
-def test_a_parent_may_be_told_the_block_its_first_child_names(engine: Engine) -> None:
+def test_a_parent_may_be_given_the_block_that_its_first_child_names(engine: Engine) -> None:
     block = str(uuid4())
     engine.add("parent")
     engine.add("child", parent=engine.refs["parent"], block=block)
@@ -348,7 +348,7 @@ def test_steps_that_are_each_other_s_parents_are_refused(engine: Engine) -> None
 
 @pytest.mark.parametrize("word", ["parent_failed", "parent_skipped", "parent_cancelled", "dormant", "children_failed"])
 @pytest.mark.parametrize("outcome", [Stop, Skip])
-def test_the_words_of_a_job_are_never_taken_for_the_engine_s_own(
+def test_reasons_of_a_job_are_never_taken_for_those_of_the_engine(
     engine: Engine, outcome: type[Stop] | type[Skip], word: str
 ) -> None:
     """Else a child that says «parent_failed» would end unnoticed, and its parent would wait for ever."""

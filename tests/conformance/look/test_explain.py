@@ -1,4 +1,4 @@
-"""«Why is this step not running?» (SPEC 4): every unmet condition, the rows behind it, and when it will change."""
+"""`explain` (SPEC 4): every unmet condition of a step, the rows behind it, and when it will change."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_step_that_waits_for_ends_does_not_name_dependencies_that_ended_badly(
 
 
 @pytest.mark.parametrize("line", ["bad:fail > behind", "bad:fail, behind<bad"])
-def test_a_step_behind_a_failure_says_that_it_waits_in_vain(engine: Engine, line: str) -> None:
+def test_a_step_behind_a_failure_explains_that_its_condition_cannot_be_met(engine: Engine, line: str) -> None:
     engine.plant(line, group=GROUP)
     with engine.worker() as runner:
         run_level(engine, runner, "bad")
@@ -188,7 +188,7 @@ def test_a_step_whose_queue_is_full_is_eligible(engine: Engine) -> None:
 # All of them, and none of them --------------------------------------------------------------------------------
 
 
-def test_every_unmet_condition_is_told_at_once(engine: Engine) -> None:
+def test_every_unmet_condition_is_listed_at_once(engine: Engine) -> None:
     engine.plant("root(base, front > filler)", group=GROUP)
     engine.add(
         "step",

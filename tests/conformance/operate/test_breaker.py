@@ -152,7 +152,7 @@ def test_a_parent_that_merely_waits_is_no_reason_to_wait(engine: Engine) -> None
         assert engine.app.breaker.safe_to_restart(GROUP).safe
 
 
-def test_a_cancelled_step_whose_process_has_not_let_go_is_a_reason_to_wait(engine: Engine) -> None:
+def test_a_restart_is_not_safe_until_the_lease_of_a_cancelled_step_is_released(engine: Engine) -> None:
     engine.plant("held", group=GROUP)
     with engine.worker() as runner:
         (held,) = engine.claim(runner, "held")
@@ -220,6 +220,7 @@ with Stepwell(url) as app:
 """
 
 
+@pytest.mark.slow
 def test_after_a_pause_has_returned_nothing_more_is_dispatched_by_other_processes(shared_database_url: str) -> None:
     with Stepwell(shared_database_url) as app:
         behave(app)

@@ -1,4 +1,4 @@
-"""Cancel, skip and complete by hand: what each means for the steps around it, with who and why on record."""
+"""Operators cancel, skip, complete, fail and stop: the effect on the steps around it, with who and why on record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_who_and_why_are_on_record(engine: Engine, name: str) -> None:
 @pytest.mark.one_database
 @pytest.mark.parametrize("name", [*ACTS, "retry"])
 @pytest.mark.parametrize("who", ["", "a\0b", "a\nb", "x" * 201, "\ud800"], ids=ascii)
-def test_nobody_acts_without_a_name(engine: Engine, name: str, who: str) -> None:
+def test_an_operator_action_needs_a_name(engine: Engine, name: str, who: str) -> None:
     engine.plant("a:fail" if name == "retry" else "a")
     if name == "retry":
         engine.settle()
@@ -64,7 +64,7 @@ def test_an_unknown_step_is_not_found(engine: Engine, name: str) -> None:
 # Cancel -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_cancelled_parent_takes_all_below_along_and_what_stands_behind_cannot_run(engine: Engine) -> None:
+def test_cancelling_a_parent_cancels_its_descendants_and_its_dependents_become_not_runnable(engine: Engine) -> None:
     engine.plant("root(a(deep), !h) > after, other<root")
     act(engine, "cancel", "root")
     engine.settle()
@@ -83,7 +83,7 @@ def test_what_could_not_run_can_be_cancelled(engine: Engine) -> None:
 # Skip ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_skipped_parent_takes_all_below_along_and_what_stands_behind_runs(engine: Engine) -> None:
+def test_skipping_a_parent_skips_its_descendants_and_its_dependents_run(engine: Engine) -> None:
     engine.plant("root(a(deep), !h) > after")
     act(engine, "skip", "root")
     engine.settle()
@@ -104,7 +104,7 @@ def test_what_failed_is_resolved_by_hand_and_all_goes_on(engine: Engine, name: s
 
 
 @pytest.mark.parametrize("name", ["skip", "complete"])
-def test_one_of_two_failures_resolved_lets_nobody_pass(engine: Engine, name: str) -> None:
+def test_resolving_one_of_two_failures_opens_nothing(engine: Engine, name: str) -> None:
     engine.plant("root(one:fail, two:fail > behind)")
     engine.settle()
     act(engine, name, "one")
@@ -124,7 +124,7 @@ def test_below_an_ancestor_that_ended_otherwise_only_the_step_itself_is_resolved
     assert engine.states() == {"root": "Failed", "a": ACTS[name], "b": "Failed"}
 
 
-def test_a_running_step_that_is_skipped_holds_its_place_until_its_process_lets_go(engine: Engine) -> None:
+def test_a_running_step_that_is_skipped_blocks_its_dependents_until_its_lease_is_released(engine: Engine) -> None:
     engine.plant("a > b")
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "a")
@@ -219,7 +219,7 @@ def in_state(engine: Engine, runner: InlineRunner, state: str) -> None:
         *((state, State.STOPPED) for state in ("Running", "waiting")),
     ],
 )
-def test_what_has_not_ended_is_failed_or_stopped_by_hand_and_comes_back_by_a_retry(
+def test_an_operator_can_fail_or_stop_an_unfinished_step_and_retry_it_later(
     engine: Engine, state: str, target: State
 ) -> None:
     with engine.worker() as runner:
@@ -238,7 +238,7 @@ def test_what_has_not_ended_is_failed_or_stopped_by_hand_and_comes_back_by_a_ret
     assert set(engine.states().values()) == {"Completed"}
 
 
-def test_the_error_of_an_earlier_attempt_is_not_taken_for_what_the_operator_said(engine: Engine) -> None:
+def test_the_error_of_an_earlier_attempt_is_not_taken_for_the_operators_reason(engine: Engine) -> None:
     engine.plant("a:raise")
     engine.app.run_until_idle()
     assert engine["a"].reason == "retry"
@@ -270,7 +270,9 @@ def test_a_failure_by_hand_is_followed_by_what_follows_any_failure(engine: Engin
 
 
 @pytest.mark.parametrize("line", ["a, !h", "root(a, !h)"])
-def test_a_handler_sleeps_until_the_process_of_what_was_failed_by_hand_has_let_go(engine: Engine, line: str) -> None:
+def test_a_handler_stays_dormant_until_the_lease_of_the_step_that_an_operator_failed_is_released(
+    engine: Engine, line: str
+) -> None:
     engine.plant(line)
     with engine.worker() as runner:
         if "root" in engine.refs:

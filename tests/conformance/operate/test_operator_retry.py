@@ -1,4 +1,4 @@
-"""An operator's retry brings a step back with all that went with it, and nothing undoes it; all of it is on record."""
+"""An operator's retry returns a step to Pending with all that ended with it, and nothing undoes it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_retried_step_starts_from_zero(engine: Engine, outcome: str) -> None:
     assert engine.state("a") == "Completed"
 
 
-def test_a_cancelled_step_comes_back(engine: Engine) -> None:
+def test_a_cancelled_step_can_be_retried(engine: Engine) -> None:
     engine.plant("a > b(c)")
     engine.app.cancel(engine.refs["a"], who="ann")
     engine.tick()
@@ -77,7 +77,7 @@ def test_a_cancelled_step_comes_back(engine: Engine) -> None:
         ("root(p(bad:fail) > q) > r", "root p bad q r"),
     ],
 )
-def test_what_stood_behind_comes_back_with_it(engine: Engine, line: str, back: str) -> None:
+def test_dependents_are_retried_with_the_step(engine: Engine, line: str, back: str) -> None:
     engine.plant(line)
     engine.settle()
     gone = {label for label, state in engine.states().items() if state != "Completed"}
@@ -106,7 +106,7 @@ def test_what_also_stands_behind_another_failure_waits_for_that_one_too(engine: 
 
 
 @pytest.mark.parametrize("outcome", ["fail", "stop"])
-def test_what_failed_with_its_parent_comes_back_with_it(engine: Engine, outcome: str) -> None:
+def test_descendants_that_failed_with_a_parent_are_retried_with_it(engine: Engine, outcome: str) -> None:
     engine.plant(f"root:{outcome}(a(deep) > b, !h)")
     engine.settle()
     assert engine.reasons("a", "deep", "b", "h") == dict.fromkeys(("a", "deep", "b"), "parent_failed") | {
@@ -119,7 +119,7 @@ def test_what_failed_with_its_parent_comes_back_with_it(engine: Engine, outcome:
     assert engine["h"].reason == "dormant"
 
 
-def test_what_was_cancelled_with_its_parent_comes_back_with_it(engine: Engine) -> None:
+def test_descendants_that_were_cancelled_with_a_parent_are_retried_with_it(engine: Engine) -> None:
     engine.plant("root(a(deep) > b)")
     engine.app.cancel(engine.refs["root"], who="ann")
     engine.tick()
@@ -242,7 +242,7 @@ def test_only_what_failed_or_was_cancelled_can_be_retried(engine: Engine) -> Non
         engine.app.retry(123_456, who="ann")
 
 
-def test_a_step_whose_process_has_not_let_go_cannot_be_retried(engine: Engine) -> None:
+def test_a_step_whose_lease_is_not_released_cannot_be_retried(engine: Engine) -> None:
     engine.plant("a")
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "a")
@@ -254,7 +254,7 @@ def test_a_step_whose_process_has_not_let_go_cannot_be_retried(engine: Engine) -
     assert all_completed(engine)
 
 
-def test_nor_can_a_parent_while_a_process_below_it_has_not_let_go(engine: Engine) -> None:
+def test_nor_can_a_parent_while_the_lease_of_a_descendant_is_not_released(engine: Engine) -> None:
     engine.plant("root(mid(a))")
     finisher = Finisher(engine.app.database)
     with engine.worker() as runner:
@@ -275,7 +275,7 @@ def test_nor_can_a_parent_while_a_process_below_it_has_not_let_go(engine: Engine
 # Handlers -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_handler_that_was_cancelled_asleep_comes_back_asleep(engine: Engine) -> None:
+def test_a_handler_that_was_cancelled_while_dormant_is_dormant_again_after_a_retry(engine: Engine) -> None:
     engine.plant("root(a:fail, !h1, !h2(part))")
     engine.app.cancel(engine.refs["root"], who="ann")
     engine.tick()
@@ -360,7 +360,7 @@ def test_a_step_can_be_retried_again_and_again(engine: Engine) -> None:
     assert engine.path("bad")[-2:] == ["Failed", "Pending"]
 
 
-def test_every_step_that_comes_back_says_who_brought_it(engine: Engine) -> None:
+def test_every_step_that_returns_to_pending_records_the_operator(engine: Engine) -> None:
     engine.plant("root(bad:fail > b(c), !h)")
     engine.settle()
     retry(engine, "bad")

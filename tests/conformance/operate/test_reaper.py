@@ -46,7 +46,7 @@ def _die(engine: Engine) -> None:
 # Dead leases ------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_whose_worker_died_goes_back_three_times_and_is_then_taken_for_poison(
+def test_a_step_whose_worker_died_returns_to_pending_three_times_and_then_fails_as_poison(
     engine: Engine, rescued: list[StepRescued]
 ) -> None:
     engine.plant("step", group=GROUP)
@@ -77,7 +77,7 @@ def test_a_step_whose_worker_died_goes_back_three_times_and_is_then_taken_for_po
     assert reaper.round() == type(reaped)(stalled=[])
 
 
-def test_steps_that_died_together_twice_come_back_one_by_one(engine: Engine) -> None:
+def test_steps_whose_worker_died_twice_are_retried_one_by_one(engine: Engine) -> None:
     """One of them may have ended their worker; the others are to be done before it does so again."""
     engine.plant(", ".join(f"s{number}" for number in range(20)), group=GROUP)
     for death in (1, 2):
@@ -140,7 +140,9 @@ def test_a_parent_whose_own_code_is_done_is_never_run_again(engine: Engine) -> N
 
 
 @pytest.mark.parametrize("action", ["cancel", "skip"])
-def test_a_step_that_was_ended_from_outside_is_let_go_when_its_worker_dies(engine: Engine, action: str) -> None:
+def test_the_lease_of_a_step_that_was_ended_from_outside_is_released_when_its_worker_dies(
+    engine: Engine, action: str
+) -> None:
     engine.plant("held > behind", group=GROUP)
     with engine.worker() as runner:
         engine.claim(runner, "held")
@@ -156,7 +158,7 @@ def test_a_step_that_was_ended_from_outside_is_let_go_when_its_worker_dies(engin
     }
 
 
-def test_a_poisonous_step_sets_off_what_every_failure_does(engine: Engine) -> None:
+def test_a_poison_step_has_the_effects_of_any_failure(engine: Engine) -> None:
     engine.plant("root(poison > behind, !handler)", group=GROUP)
     reaper = engine.app.reaper()
     with engine.worker() as runner:
@@ -186,7 +188,7 @@ def test_two_reapers_rescue_a_step_once(engine: Engine) -> None:
     assert engine["step"].rescues == 1
 
 
-def test_a_worker_that_is_heard_of_at_the_last_moment_keeps_its_step(
+def test_a_worker_whose_heartbeat_comes_at_the_last_moment_keeps_its_step(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.plant("step", group=GROUP)
@@ -205,7 +207,7 @@ def test_a_worker_that_is_heard_of_at_the_last_moment_keeps_its_step(
         assert engine.state("step") == "Running"
 
 
-def test_a_reaper_that_was_away_gives_the_workers_time_to_be_heard_of(engine: Engine) -> None:
+def test_a_reaper_that_was_suspended_waits_for_the_next_heartbeats(engine: Engine) -> None:
     """The machine slept: every worker looks dead, and is not."""
     engine.plant("living, dead", group=GROUP)
     reaper = engine.app.reaper()
@@ -302,9 +304,7 @@ def waiting(engine: Engine) -> Iterator[Any]:
         yield wait
 
 
-def test_a_group_that_could_work_and_does_not_raises_the_alarm_once(
-    engine: Engine, waiting: Any, alarms: list[GroupStalled]
-) -> None:
+def test_a_group_that_stalls_raises_one_alarm(engine: Engine, waiting: Any, alarms: list[GroupStalled]) -> None:
     engine.plant("step", group=GROUP)
     engine.app.dispatcher().round(open_too=False)
     assert waiting(0) == []
@@ -375,7 +375,7 @@ def test_a_group_without_a_free_slot_raises_no_alarm(engine: Engine, alarms: lis
     assert alarms == []
 
 
-def test_a_group_whose_work_goes_on_raises_no_alarm_however_long_its_line_is(
+def test_a_group_that_makes_progress_raises_no_alarm_however_much_waits(
     engine: Engine, waiting: Any, alarms: list[GroupStalled]
 ) -> None:
     for number in range(4):

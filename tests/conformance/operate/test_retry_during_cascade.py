@@ -60,7 +60,7 @@ def test_the_retry_of_a_cancelled_tree_is_not_undone_by_its_cancellation(engine:
 
 
 @pytest.mark.parametrize("place", [1, 2])
-def test_a_retry_in_the_middle_of_a_tick_leaves_nothing_that_waits_in_vain(engine: Engine, place: int) -> None:
+def test_a_retry_in_the_middle_of_a_tick_leaves_no_step_waiting_for_ever(engine: Engine, place: int) -> None:
     """`behind` comes back with the one failure, and stands behind the other."""
     engine.plant("root(bad:fail, worse:fail, slow > behind), other", group=GROUP)
     with engine.worker() as runner:

@@ -142,7 +142,7 @@ def test_a_lease_has_a_deadline_only_if_the_step_has_a_timeout(engine: Engine, h
     assert 15 < (deadline - engine.clock.now()).total_seconds() <= 60
 
 
-def test_who_waits_behind_a_step_need_not_wait_for_a_tick(engine: Engine, hand: Hand) -> None:
+def test_a_dependent_of_a_step_need_not_wait_for_a_tick(engine: Engine, hand: Hand) -> None:
     engine.plant("first > second > third")
     engine.plant("other, after<other")
     engine.app.dispatcher().run_until_quiet()  # the first tick gives new steps of a block their turn
@@ -179,7 +179,7 @@ def test_the_first_children_need_not_wait_for_a_tick_after_their_parent(engine: 
     assert engine.app.sweep() == []
 
 
-def test_a_step_behind_several_is_let_in_only_by_the_last_of_them(engine: Engine, hand: Hand) -> None:
+def test_a_step_with_several_dependencies_is_opened_by_the_last_of_them(engine: Engine, hand: Hand) -> None:
     engine.plant("left, right, join<left+right")
     engine.plant("one, two > behind")
     engine.app.dispatcher().run_until_quiet()
@@ -191,7 +191,7 @@ def test_a_step_behind_several_is_let_in_only_by_the_last_of_them(engine: Engine
     assert {engine.app.step(claim.step_id).name for claim in hand.claim(10)} == {"join", "behind"}
 
 
-def test_a_paused_workflow_lets_nobody_in_behind_a_step_that_ends(engine: Engine, hand: Hand) -> None:
+def test_the_end_of_a_step_opens_nothing_in_a_paused_workflow(engine: Engine, hand: Hand) -> None:
     engine.plant("first > second")
     engine.app.dispatcher().run_until_quiet()
     (claim,) = hand.claim(5)

@@ -109,7 +109,7 @@ def test_retry_exception_overrules_the_settings_in_both_directions(app: Stepwell
 
 
 @pytest.mark.one_database
-def test_retry_exception_that_says_nothing_leaves_it_to_the_settings(app: Stepwell, clock: ManualClock) -> None:
+def test_retry_exception_that_returns_none_leaves_it_to_the_settings(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, {"retry_on": OSError}, compute=[OSError(), KeyError("k")], retry_exception=None)
     assert (script.run().state, script.step.reason, script.step.attempts) == ("Failed", "error", 2)
 
@@ -193,7 +193,7 @@ def test_permanent_is_not_retried_but_may_be_ignored(app: Stepwell, clock: Manua
     assert script.run().state == "Completed"
 
 
-def test_retry_spends_a_retry_and_comes_back_when_it_said(app: Stepwell, clock: ManualClock) -> None:
+def test_retry_spends_a_retry_and_sets_the_time_of_the_next_attempt(app: Stepwell, clock: ManualClock) -> None:
     moment = clock.now() + timedelta(hours=1)
     for number, (error, due) in enumerate(
         [
@@ -351,7 +351,7 @@ def test_dead_connections_are_an_outage_and_anybody_in_the_way_is_not(
 
 
 @pytest.mark.one_database
-def test_an_iterator_that_ran_out_is_told_as_such(app: Stepwell, clock: ManualClock) -> None:
+def test_a_stop_iteration_is_recorded_as_such(app: Stepwell, clock: ManualClock) -> None:
     @app.job(retries=0)
     async def later() -> Any:
         return next(iter(()))
@@ -391,7 +391,7 @@ def test_a_message_that_a_database_would_not_take_is_recorded(app: Stepwell, clo
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("hook", ASKED)
-def test_a_hook_that_has_an_error_itself_fails_the_step_and_tells_both(
+def test_a_hook_that_raises_fails_the_step_and_both_errors_are_recorded(
     app: Stepwell, clock: ManualClock, hook: str
 ) -> None:
     hooks = {**dict.fromkeys(ASKED, False), hook: ZeroDivisionError("in the hook")}
@@ -422,7 +422,7 @@ def test_the_names_of_the_ancestor_do_the_same(app: Stepwell, clock: ManualClock
     assert (script.run().state, script.step.reason) == ("Skipped", "so")
 
 
-def test_a_failure_is_told_to_subscribers_unless_it_asks_for_silence(app: Stepwell, clock: ManualClock) -> None:
+def test_a_failure_is_published_to_subscribers_unless_it_is_non_notifiable(app: Stepwell, clock: ManualClock) -> None:
     told: list[tuple[str, str | None, str | None]] = []
     app.events.on(StepFailed)(lambda event: told.append((event.action, event.reason, event.error)))
     Script(app, clock, {"name": "silent"}, compute=NonNotifiable("known")).run()

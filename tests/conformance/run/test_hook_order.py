@@ -24,7 +24,7 @@ def test_the_hooks_run_in_their_order(app: Stepwell, clock: ManualClock) -> None
 
 
 @pytest.mark.one_database
-def test_a_hook_that_says_nothing_has_nothing_against_it(app: Stepwell, clock: ManualClock) -> None:
+def test_a_hook_that_returns_none_does_not_object(app: Stepwell, clock: ManualClock) -> None:
     script = Script(app, clock, **dict.fromkeys(RUN))
     step = script.run()
     assert (step.state, step.response, step.attempts) == ("Completed", None, 1)
@@ -45,7 +45,7 @@ def test_a_class_that_writes_only_compute_runs_only_that(app: Stepwell, clock: M
         ("start_or_skip", "Skipped", None),
     ],
 )
-def test_a_guard_that_says_no_ends_the_step_before_compute(
+def test_a_guard_that_returns_false_ends_the_step_before_compute(
     app: Stepwell, clock: ManualClock, guard: str, state: str, message: str | None
 ) -> None:
     script = Script(app, clock, **{**dict.fromkeys(GUARDS, True), guard: False})
@@ -57,7 +57,7 @@ def test_a_guard_that_says_no_ends_the_step_before_compute(
 
 @pytest.mark.one_database
 @pytest.mark.parametrize("no", [False, 0, "", []])
-def test_every_no_is_a_no(app: Stepwell, clock: ManualClock, no: object) -> None:
+def test_every_falsy_answer_of_a_guard_counts_as_false(app: Stepwell, clock: ManualClock, no: object) -> None:
     # A list is one word for each call: here the word itself is an empty list.
     assert Script(app, clock, start_or_skip=lambda job: no).run().state == "Skipped"
 

@@ -46,6 +46,7 @@ def run_and_die(url: str, diary: Path, dies: str) -> None:
         app.run_until_idle()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies", WHERE)
 def test_a_run_that_dies_leaves_no_half_of_its_children_and_repeats_nothing_that_was_recorded(
     shared_database_url: str, clock: ManualClock, tmp_path: Path, dies: str

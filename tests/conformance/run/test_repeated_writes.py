@@ -54,7 +54,7 @@ def test_ends_can_be_written_together_twice_and_each_is_in_the_history_once(engi
     assert [engine.path(label).count("Completed") for label in "abc"] == [1, 1, 1]
 
 
-def test_a_late_word_among_others_changes_nothing_for_its_step_and_the_others_count(engine: Engine) -> None:
+def test_a_stale_write_in_a_batch_changes_nothing_and_the_others_are_applied(engine: Engine) -> None:
     engine.add("a")
     engine.add("b")
     with engine.worker() as slow, engine.worker() as quick:

@@ -61,7 +61,7 @@ def test_a_result_that_cannot_be_stored_fails_the_step_without_a_retry(
 
 
 @pytest.mark.parametrize("word", [NOT_COMPLETED, SystemExit(3), SystemExit()], ids=["returned", "exit 3", "exit"])
-def test_a_run_that_is_not_completed_comes_back_after_the_cooldown_and_spends_no_retry(
+def test_a_run_that_is_not_completed_is_repeated_after_the_cooldown_and_spends_no_retry(
     app: Stepwell, clock: ManualClock, word: Any
 ) -> None:
     script = Script(app, clock, compute=[word, "done"], retry_exception=True, ignore_exception=True)

@@ -71,7 +71,9 @@ def test_a_checkpoint_survives_an_operators_retry(app: Stepwell, clock: ManualCl
     assert script.settle().response == [1]
 
 
-def test_a_checkpoint_under_a_lost_lease_ends_the_run_without_a_word(app: Stepwell, clock: ManualClock) -> None:
+def test_a_checkpoint_under_a_lost_lease_ends_the_run_without_writing_anything(
+    app: Stepwell, clock: ManualClock
+) -> None:
     after: list[str] = []
 
     def compute(job: Job) -> None:

@@ -75,7 +75,7 @@ def test_a_full_queue_or_action_does_not_hide_the_others(engine: Engine, hand: H
     assert hand.claim(10) == []
 
 
-def test_a_limit_of_nothing_stops_and_lifting_it_lets_go_on(engine: Engine, hand: Hand) -> None:
+def test_a_limit_of_zero_stops_claims_until_it_is_removed(engine: Engine, hand: Hand) -> None:
     engine.app.limits.set("action", "mail", 0)
     (mail,) = enqueue(engine, 1, "mail")
     assert hand.claim(5) == []
@@ -85,7 +85,7 @@ def test_a_limit_of_nothing_stops_and_lifting_it_lets_go_on(engine: Engine, hand
     assert engine.app.limits.all() == {}
 
 
-def test_a_cancelled_step_takes_room_until_its_process_has_let_go(engine: Engine, hand: Hand) -> None:
+def test_a_cancelled_step_counts_against_the_limit_until_its_lease_is_released(engine: Engine, hand: Hand) -> None:
     engine.app.limits.set("total", maximum=1)
     enqueue(engine, 2)
     (claim,) = hand.claim(5)
@@ -134,7 +134,7 @@ def test_a_worker_writes_down_what_its_jobs_say(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("operators", [7, 0, None])
-def test_what_an_operator_says_of_a_job_stays(engine: Engine, operators: int | None) -> None:
+def test_a_limit_of_an_operator_overrides_that_of_the_job(engine: Engine, operators: int | None) -> None:
     start_with(engine, 2)
     engine.app.limits.set("action", "mail", operators)
     assert [start_with(engine, most) for most in (2, 3, 2)] == [operators] * 3
@@ -147,7 +147,7 @@ def test_a_limit_that_only_an_operator_set_is_not_touched(engine: Engine) -> Non
     assert [start_with(engine, most) for most in (None, 2, None)] == [7, 7, 7]
 
 
-def test_the_limit_of_a_job_that_is_gone_holds_for_who_still_has_it_and_is_in_nobody_else_s_way(engine: Engine) -> None:
+def test_the_limit_of_a_removed_job_holds_for_workers_that_still_have_it_and_for_no_others(engine: Engine) -> None:
     start_with(engine, 1)
     older = Hand(engine.app, actions=["mail"])
     engine.app.limits.follow_code({"report": None})  # a worker of newer code, or of another program
@@ -158,7 +158,7 @@ def test_the_limit_of_a_job_that_is_gone_holds_for_who_still_has_it_and_is_in_no
     assert (len(older.claim(9)), len(older.claim(9)), len(newer.claim(9))) == (1, 0, 5)
 
 
-def test_a_job_that_comes_back_without_its_limit_takes_it_away(engine: Engine) -> None:
+def test_a_job_that_is_defined_again_without_its_limit_removes_it(engine: Engine) -> None:
     start_with(engine, 1)
     engine.app.limits.follow_code({"report": None})
     assert start_with(engine, None) is None
@@ -268,7 +268,7 @@ def test_a_step_that_nobody_serves_does_not_keep_its_key_from_the_others(engine:
     assert engine.app.sweep() == []
 
 
-def test_how_many_may_hold_a_key_is_said_by_the_first_that_can_begin(engine: Engine, hand: Hand) -> None:
+def test_the_limit_of_a_key_is_that_of_the_first_step_that_can_begin(engine: Engine, hand: Hand) -> None:
     enqueue(engine, 1, "unheard of", concurrency_key="k", concurrency_limit=1)
     refs = enqueue(engine, 3, concurrency_key="k", concurrency_limit=2)
     engine.app.dispatcher().run_until_quiet()
@@ -284,7 +284,7 @@ def test_a_worker_that_comes_finds_the_keys_that_waited_for_it(engine: Engine) -
 
 
 @pytest.mark.parametrize("end", ["signs off", "dies"])
-def test_a_key_does_not_go_with_the_worker_of_the_step_that_was_let_pass(engine: Engine, hand: Hand, end: str) -> None:
+def test_a_key_is_not_lost_with_the_worker_of_the_step_that_was_admitted(engine: Engine, hand: Hand, end: str) -> None:
     other = WorkerRow(engine.app.database, ["indicators"], ACTIONS, 1)
     first = enqueue(engine, 1, concurrency_key="k", queue="indicators")[0]
     second = enqueue(engine, 1, concurrency_key="k")[0]
@@ -303,7 +303,7 @@ def test_a_key_does_not_go_with_the_worker_of_the_step_that_was_let_pass(engine:
     assert [claim.step_id for claim in hand.claim(5)] == [second.id]
 
 
-def test_a_worker_that_was_thought_dead_finds_its_keys_when_it_is_heard_of(engine: Engine) -> None:
+def test_a_worker_that_was_taken_for_dead_claims_its_keys_after_its_next_heartbeat(engine: Engine) -> None:
     row = WorkerRow(engine.app.database, ["default"], ACTIONS, 5)
     engine.clock.advance(ALIVE_SECONDS + 1)
     (first,) = enqueue(engine, 1, concurrency_key="k")

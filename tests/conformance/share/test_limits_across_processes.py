@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.run.claim import Claimer
@@ -17,6 +19,7 @@ STEPS = 160
 TOTAL, OF_MAIL, OF_CANDLES, OF_KEY = 7, 3, 4, 2
 
 
+@pytest.mark.slow
 def test_four_processes_never_exceed_a_limit(shared_database_url: str) -> None:
     with Stepwell(shared_database_url) as app:
         app.limits.set("total", maximum=TOTAL)

@@ -129,7 +129,7 @@ def test_every_attempt_s_error_is_kept_and_the_step_keeps_the_first(engine: Engi
     assert "told to raise" in (engine["a"].error_stack_trace or "")
 
 
-def test_an_error_of_an_earlier_attempt_is_not_told_again(engine: Engine) -> None:
+def test_an_error_of_an_earlier_attempt_is_not_recorded_again(engine: Engine) -> None:
     engine.plant("a:raise/throttle/stop")
     engine.settle()
     told = [(str(t.to_state), t.error) for t in engine.history("a") if t.from_state is State.RUNNING]

@@ -140,7 +140,7 @@ WORDS: dict[str, Callable[[Finisher, Claim], State | None]] = {
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_counts_once_and_the_second_changes_nothing(engine: Engine, word: str) -> None:
+def test_an_end_is_written_once_and_the_second_write_changes_nothing(engine: Engine, word: str) -> None:
     engine.plant("a")
     finisher = Finisher(engine.app.database)
     with engine.worker() as runner:
@@ -206,6 +206,7 @@ def race_in_threads(calls: list[tuple[Any, ...]]) -> list[dict[int, str]]:
     return answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["threads", "processes"])
 def test_of_a_finish_and_a_cancel_at_the_same_time_exactly_one_wins(
     shared_database_url: str, clock: ManualClock, how: str
@@ -234,7 +235,8 @@ def finish_one(url: str, claim: Claim) -> str:
         return str(returned(Finisher(app.database), claim, "done"))
 
 
-def test_of_many_processes_that_finish_one_step_exactly_one_is_heard(
+@pytest.mark.slow
+def test_of_many_processes_that_finish_one_step_exactly_one_succeeds(
     shared_database_url: str, clock: ManualClock
 ) -> None:
     with other_app(shared_database_url, clock) as app:

@@ -78,6 +78,7 @@ def _open_and_enqueue(url: str) -> int:
         return app.enqueue("behave").id
 
 
+@pytest.mark.slow
 def test_eight_processes_that_open_an_empty_database_at_once_all_find_one_whole_schema(
     empty_database_url: str,
 ) -> None:
@@ -115,6 +116,7 @@ Stepwell(url)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [IN_THE_SCRIPT, BEFORE_THE_COMMIT], ids=["in-the-script", "before-the-commit"])
 def test_a_migration_that_is_killed_leaves_nothing_and_the_next_one_completes(
     empty_database_url: str, script: str

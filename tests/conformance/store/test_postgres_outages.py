@@ -148,6 +148,7 @@ def test_a_session_that_the_server_ended_for_idling_counts_as_an_outage(app: Ste
     assert len(app.groups()) == 10
 
 
+@pytest.mark.slow
 def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
     app: Stepwell, server: Server, postgres_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ from stepwell.store.statements import statements
 from stepwell.testing import behave
 from tests.databases import fresh_database
 
+pytestmark = pytest.mark.slow
+
 FINISHED, BLOCKED = 200_000, 20_000
 
 SQL = Path(__file__).parents[3] / "src" / "stepwell" / "store" / "sql"
@@ -77,7 +79,7 @@ def test_no_statement_of_the_dispatcher_reads_a_large_table_from_end_to_end(crow
 
 
 @pytest.mark.parametrize("kind", ["sqlite-file", "postgres"])
-def test_nor_with_statistics_that_know_only_what_has_finished(
+def test_nor_with_statistics_taken_when_everything_was_finished(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
     """The usual state: the planner is sure that there is next to no step that is not finished."""
@@ -141,7 +143,7 @@ def test_an_idle_round_costs_the_same_however_much_waits_for_a_worker(app: Stepw
 
 @pytest.mark.parametrize("life", ["_life_of_a_tree", "_life_of_a_lone_step"])
 @pytest.mark.parametrize("crowded", ["sqlite-file"], indirect=True)
-def test_a_life_costs_the_same_whatever_has_finished_and_whatever_is_blocked(
+def test_a_step_costs_the_same_however_many_have_finished_and_are_blocked(
     crowded: Stepwell, tmp_path: Path, life: str
 ) -> None:
     """PostgreSQL does not count its work like this; its plans are looked at above."""

@@ -17,19 +17,19 @@ pytestmark = pytest.mark.sqlite_file  # a file is watched, memory is not
 WAIT_SECONDS = 30.0
 
 
-def test_an_enqueue_is_heard(app: Stepwell) -> None:
+def test_an_enqueue_wakes_listeners(app: Stepwell) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue("behave")
         assert Wake.WORK in listener.wait([], WAIT_SECONDS)
 
 
-def test_a_bulk_is_heard(app: Stepwell) -> None:
+def test_a_bulk_enqueue_wakes_listeners(app: Stepwell) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue_many(NewStep(action="behave") for _ in range(3))
         assert Wake.WORK in listener.wait([], WAIT_SECONDS)
 
 
-def test_a_step_with_a_concurrency_key_is_heard_by_the_dispatcher_too(app: Stepwell) -> None:
+def test_a_step_with_a_concurrency_key_wakes_the_dispatcher_too(app: Stepwell) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue("behave", concurrency_key="one at a time")
         poll_wakes = {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
@@ -37,14 +37,14 @@ def test_a_step_with_a_concurrency_key_is_heard_by_the_dispatcher_too(app: Stepw
 
 
 @pytest.mark.parametrize("many", [1, 3])
-def test_a_delayed_step_is_heard_by_the_dispatcher_which_has_to_know_when_it_is_due(app: Stepwell, many: int) -> None:
+def test_a_delayed_step_wakes_the_dispatcher(app: Stepwell, many: int) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue_many(NewStep(action="behave", delay=0.1) for _ in range(many))
         assert Wake.DECISIONS in {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_news_is_told_again_at_once_only_if_the_first_time_failed(postgres_url: str, fails: bool) -> None:
+def test_a_wake_up_is_sent_again_at_once_only_if_the_first_one_was_rolled_back(postgres_url: str, fails: bool) -> None:
     """Between two calls of the same kind lie some milliseconds of silence; but what was rolled back was not told."""
 
     def tell(tx: Transaction) -> None:
@@ -58,7 +58,7 @@ def test_news_is_told_again_at_once_only_if_the_first_time_failed(postgres_url: 
         assert app.database.transact(lambda tx: tx.wakes_to_send(Wake.WORK)) == (["work"] if fails else [])
 
 
-def test_after_a_silence_news_is_taken_for_work(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_quiet_time_a_wake_up_is_taken_for_work(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looked first, as it does in busier times, would find nothing here."""
     monkeypatch.setattr(Claimer, "is_there_work", lambda claimer: False)
     monkeypatch.setattr("stepwell.run.worker.SILENCE_SECONDS", 0.0)

@@ -155,7 +155,7 @@ def test_the_processor_time_of_children_counts_with_their_parent() -> None:
         shell.communicate()
 
 
-def test_lines_can_be_read_by_programs() -> None:
+def test_lines_can_be_printed_as_json() -> None:
     line = Line("chains", "sqlite", 2.0, "steps/s", 4.0, {"huey on redis": 1.0}, ">= 3")
     assert set(json.loads(line.as_json())) == FIELDS
     assert json.loads(replace(line, value=None).as_json())["ratio"] is None

@@ -134,7 +134,7 @@ def test_a_peer_that_cannot_be_installed_is_reported_with_the_reason() -> None:
         assert figure.detail.startswith("could not be measured: could not install ./there-is-no-such-package: ")
 
 
-def test_a_peer_that_does_not_run_is_reported_with_its_last_words(a_place_of_its_own: Path) -> None:
+def test_a_peer_that_does_not_run_is_reported_with_the_end_of_its_output(a_place_of_its_own: Path) -> None:
     # An environment that counts as made, but has nothing in it that Huey's module could import.
     programs = a_place_of_its_own / "huey" / "bin"
     programs.mkdir(parents=True)
@@ -168,7 +168,7 @@ def log(tmp_path: Path) -> Iterator[Any]:
         yield log
 
 
-def test_a_worker_that_ends_by_itself_is_noticed_with_its_last_words(log: Any) -> None:
+def test_a_worker_that_exits_is_noticed_with_the_end_of_its_output(log: Any) -> None:
     workers = measure.Workers(Sleepy("raise SystemExit('out of ink')"), log)
     with pytest.raises(RuntimeError, match="its worker ended with 1: out of ink"):
         workers.have_run(1, seconds=60)

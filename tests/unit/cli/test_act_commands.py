@@ -106,7 +106,7 @@ def test_a_retry_brings_back_what_went_with_the_step(app: Stepwell) -> None:
     assert (last.actor, last.reason) == ("operator:ann", "operator: the file was mended")
 
 
-def test_a_retry_says_what_came_back(app: Stepwell) -> None:
+def test_a_retry_reports_the_steps_that_returned_to_pending(app: Stepwell) -> None:
     number = failed(app)
     others = ", ".join(str(step.id) for step in reversed(app.steps()) if step.id != number)
     assert run(url_of(app), "retry", str(number)).stdout == (
@@ -120,7 +120,7 @@ def test_without_a_name_it_is_the_user_of_the_machine(app: Stepwell) -> None:
     assert app.history(step)[-1].actor == f"operator:{getpass.getuser()}"
 
 
-def test_cancel_takes_along_what_is_below(app: Stepwell) -> None:
+def test_cancel_includes_the_descendants(app: Stepwell) -> None:
     step = app.enqueue("fetch")
     app.enqueue("fetch", parent=step)
     said = run(url_of(app), "cancel", step.uuid, "--why", "not needed").stdout
@@ -130,7 +130,7 @@ def test_cancel_takes_along_what_is_below(app: Stepwell) -> None:
     assert run(url_of(app), "cancel", step.uuid, code=1).stdout == ""
 
 
-def test_cancel_of_a_step_that_runs_says_who_has_it(app: Stepwell) -> None:
+def test_cancel_of_a_running_step_names_its_worker(app: Stepwell) -> None:
     step = app.enqueue("behave")
     runner = app.inline_runner()
     app.dispatch_once()
@@ -194,7 +194,7 @@ def test_a_restart_is_safe_when_paused_and_nothing_is_in_flight(app: Stepwell) -
     runner.close()
 
 
-def test_a_drain_without_waiting_pauses_and_says_how_it_stands(app: Stepwell) -> None:
+def test_a_drain_without_waiting_pauses_and_reports_what_still_runs(app: Stepwell) -> None:
     app.enqueue("behave")
     runner = app.inline_runner()
     app.dispatch_once()
@@ -231,7 +231,7 @@ def test_a_drain_waits_until_the_last_step_has_ended(app: Stepwell) -> None:
     runner.close()
 
 
-def test_who_stops_waiting_is_told_that_dispatching_stays_paused(app: Stepwell) -> None:
+def test_interrupting_a_drain_reports_that_dispatching_stays_paused(app: Stepwell) -> None:
     app.enqueue("behave")
     runner = app.inline_runner()
     app.dispatch_once()

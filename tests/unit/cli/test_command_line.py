@@ -70,7 +70,7 @@ def test_every_command_says_what_it_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"demo", "dispatcher", "completion", "up", "worker", "reaper"}))
-def test_whatever_looks_or_acts_answers_in_json_if_asked(name: str) -> None:
+def test_every_command_that_reads_or_acts_can_answer_in_json(name: str) -> None:
     assert any("--json" in parameter.opts for parameter in a_command(name).params)
 
 
@@ -83,11 +83,11 @@ def test_the_list_of_commands_here_is_complete() -> None:
     assert {first for first, *_ in LOOK_OR_ACT} == set(NAMES) - MAY_CREATE
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert run_bare("--version").stdout == f"stepwell {__version__}\n"
 
 
-def test_a_slip_of_the_pen_is_answered_with_what_was_meant() -> None:
+def test_a_misspelled_command_is_answered_with_a_suggestion() -> None:
     said = run_bare("stpes", code=2).stderr
     assert "There is no command 'stpes'. Did you mean steps" in said
 
@@ -117,7 +117,7 @@ def test_without_a_name_it_is_a_file_in_the_current_folder(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("arguments", LOOK_OR_ACT, ids=lambda arguments: arguments[0])
-def test_what_only_looks_or_acts_creates_no_file(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_command_that_reads_or_acts_creates_no_file(tmp_path: Path, arguments: list[str]) -> None:
     result = run(f"sqlite:///{tmp_path}/mistyped.db", *arguments, code=2)
     assert result.stdout == ""
     assert result.stderr.startswith("stepwell: there is no database ")
@@ -126,7 +126,7 @@ def test_what_only_looks_or_acts_creates_no_file(tmp_path: Path, arguments: list
 
 
 @pytest.mark.parametrize("arguments", LOOK_OR_ACT, ids=lambda arguments: arguments[0])
-def test_what_only_looks_or_acts_creates_no_tables_in_the_database_of_another_program(
+def test_a_command_that_reads_or_acts_creates_no_tables_in_the_database_of_another_program(
     tmp_path: Path, arguments: list[str]
 ) -> None:
     url = f"sqlite:///{tmp_path}/other.db"
@@ -136,13 +136,13 @@ def test_what_only_looks_or_acts_creates_no_tables_in_the_database_of_another_pr
 
 
 @pytest.mark.parametrize("empty_database_url", [POSTGRES], indirect=True)
-def test_what_only_looks_creates_no_tables_on_a_server(empty_database_url: str) -> None:
+def test_a_read_only_command_creates_no_tables_on_a_server(empty_database_url: str) -> None:
     for _ in range(2):
         assert "there is no Stepwell schema in" in run(empty_database_url, "steps", code=2).stderr
 
 
 @pytest.mark.parametrize("arguments", [["enqueue", "fetch"], ["migrate"], ["steps"], ["demo"]])
-def test_a_database_in_memory_is_refused_for_nothing_would_be_left_of_it(arguments: list[str]) -> None:
+def test_a_database_in_memory_is_refused_because_it_would_be_lost(arguments: list[str]) -> None:
     assert "in memory" in run("sqlite://", *arguments, code=2).stderr
 
 

@@ -116,7 +116,7 @@ def test_a_story_that_ends_otherwise_ends_with_1(tmp_path: Path, monkeypatch: py
     assert "did not end as its story says" in ended.stderr
 
 
-def test_a_paused_database_is_said_instead_of_waiting_for_ever(shared_database_url: str) -> None:
+def test_a_paused_database_is_reported_instead_of_waiting_for_ever(shared_database_url: str) -> None:
     run(shared_database_url, "migrate")
     run(shared_database_url, "pause")
     assert "Dispatching is paused on this database" in run(shared_database_url, "demo", code=1).stdout

@@ -197,7 +197,7 @@ def test_a_verbose_dispatcher_logs_to_stderr(app: Stepwell) -> None:
     runner.close()
 
 
-def test_a_log_that_cannot_be_written_is_said_at_once(app: Stepwell, tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_is_reported_at_once(app: Stepwell, tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("not a folder")
     ended = finished("dispatcher", "--log-file", "logs/dispatcher.log", url=url_of(app), cwd=tmp_path)
     assert ended.returncode == 1

@@ -60,12 +60,12 @@ def test_work_that_no_live_worker_serves_is_counted(app: Stepwell) -> None:
     runner.close()
 
 
-def test_a_paused_breaker_is_named_and_is_no_illness(app: Stepwell) -> None:
+def test_a_paused_breaker_is_reported_and_is_not_a_failure(app: Stepwell) -> None:
     app.breaker.pause("ann", "deploy")
     assert "PAUSED by ann since " in run(url_of(app), "doctor").stdout
 
 
-def test_a_broken_promise_is_found(app: Stepwell) -> None:
+def test_a_violated_invariant_is_found(app: Stepwell) -> None:
     plain_sql(
         url_of(app), "UPDATE step_transitions SET to_state = 'Failed' WHERE to_state = 'Completed' AND step_id = 1"
     )
@@ -76,7 +76,7 @@ def test_a_broken_promise_is_found(app: Stepwell) -> None:
     assert "violations" not in ask(url_of(app), "doctor", "--sweep")
 
 
-def test_a_lost_mark_is_mended_and_reported_once(app: Stepwell) -> None:
+def test_a_lost_mark_is_repaired_and_reported_once(app: Stepwell) -> None:
     step = app.enqueue("bake")
     plain_sql(url_of(app), f"DELETE FROM steps_agenda WHERE step_id = {step.id}")
     assert "mended" not in ask(url_of(app), "doctor", "--invariants", code=1)
@@ -85,7 +85,7 @@ def test_a_lost_mark_is_mended_and_reported_once(app: Stepwell) -> None:
     assert ask(url_of(app), "doctor", "--sweep") == {"healthy": True, "mended": []}
 
 
-def test_a_mended_mark_is_told_in_words(app: Stepwell) -> None:
+def test_a_repaired_mark_is_described_in_words(app: Stepwell) -> None:
     step = app.enqueue("bake")
     plain_sql(url_of(app), f"DELETE FROM steps_agenda WHERE step_id = {step.id}")
     said = run(url_of(app), "doctor", "--sweep", code=1)

@@ -111,7 +111,7 @@ def test_pages_of_steps_follow_each_other_without_gap(scene: Scene) -> None:
     assert f"--before {seen[1]}" in run(scene.url, "steps", "--limit", "2").stdout
 
 
-def test_no_match_is_said(scene: Scene) -> None:
+def test_no_match_is_reported(scene: Scene) -> None:
     assert run(scene.url, "steps", "--queue", "priority").stdout == "No steps match.\n"
     assert run(scene.url, "steps", "--before", "1").stdout == "No older steps match.\n"
     assert ask(scene.url, "steps", "--queue", "priority") == []

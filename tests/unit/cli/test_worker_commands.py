@@ -98,7 +98,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("command", ["worker", "up"])
 @pytest.mark.parametrize("module", BROKEN)
-def test_an_app_that_cannot_be_imported_is_told_with_the_line_to_look_at(
+def test_an_app_that_cannot_be_imported_is_reported_with_the_line_that_failed(
     project: Path, module: str, command: str
 ) -> None:
     ended = finished(command, "--app", f"{module}:app", cwd=project, url="sqlite:///none.db")
@@ -109,13 +109,13 @@ def test_an_app_that_cannot_be_imported_is_told_with_the_line_to_look_at(
     assert ended.returncode == 2
 
 
-def test_so_is_a_function_that_fails_to_make_one(project: Path) -> None:
+def test_a_factory_that_raises_is_reported_with_the_line_that_failed(project: Path) -> None:
     ended = finished("worker", "--app", "makes:make", cwd=project, url="sqlite:///none.db")
     assert ended.stderr.startswith(f"stepwell: makes:make cannot be called: {project}/settings.py:5: KeyError: ")
     assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
 
 
-def test_the_traceback_is_there_for_who_asks_and_begins_in_the_app(project: Path) -> None:
+def test_the_traceback_is_shown_on_request_and_begins_in_the_app(project: Path) -> None:
     ended = finished("worker", "--app", "raises:app", "-v", cwd=project, url="sqlite:///none.db")
     first, *_, last = ended.stderr.strip().splitlines()
     assert (first, ended.returncode) == ("Traceback (most recent call last):", 2)
@@ -144,7 +144,7 @@ def deaf_url() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", ["worker", "up", "dispatcher", "reaper"])
-def test_a_server_that_does_not_answer_at_the_start_is_told_in_one_line(
+def test_a_server_that_does_not_answer_at_the_start_is_reported_in_one_line(
     tmp_path: Path, deaf_url: str, command: str
 ) -> None:
     (tmp_path / "shop.py").write_text(ON_A_SERVER.format(url=deaf_url), encoding="utf-8")
@@ -157,14 +157,14 @@ def test_a_server_that_does_not_answer_at_the_start_is_told_in_one_line(
     assert ("secret" in line, ended.stdout, ended.returncode) == (False, "", 1)
 
 
-def test_a_file_that_cannot_be_opened_is_told_as_ever(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("import stepwell\n\napp = stepwell.Stepwell('sqlite:///none/x.db')", "utf-8")
     ended = finished("worker", "--app", "shop:app", cwd=tmp_path, url="sqlite:///none.db")
     assert (ended.stderr.count("\n"), ended.returncode) == (1, 1)
     assert "does its folder exist?" in ended.stderr
 
 
-def test_one_look_of_the_reaper_says_what_it_did(app: Stepwell) -> None:
+def test_one_round_of_the_reaper_reports_what_it_did(app: Stepwell) -> None:
     said = run(app.database.url, "reaper", "--once").stdout
     assert said == "0 steps rescued, 0 given up as poison, 0 recovered, 0 let go.\n"
 

@@ -96,7 +96,7 @@ def test_what_is_no_backoff_is_refused_when_the_job_is_defined(policy: Any) -> N
         (Busy(retry_after=object()), None),
     ],
 )
-def test_a_server_that_says_when_to_come_back_is_heard(error: Exception, seconds: float | None) -> None:
+def test_a_retry_after_header_is_obeyed(error: Exception, seconds: float | None) -> None:
     assert retry_after(error) == seconds
     expected = 60.0 if seconds is None else seconds
     assert seconds_before(1, 60, error) == expected
@@ -109,7 +109,7 @@ def test_a_server_may_name_a_moment() -> None:
     assert retry_after(Busy(format_datetime(moment - timedelta(days=1), usegmt=True))) == 0.0
 
 
-def test_a_server_that_says_nonsense_is_not_heard() -> None:
+def test_a_malformed_retry_after_header_is_ignored() -> None:
     assert 1 <= seconds_before(1, None, Busy(retry_after=float("nan"))) <= 2
     assert seconds_before(1, None, Busy(retry_after=float("inf"))) == LONGEST_SECONDS
 

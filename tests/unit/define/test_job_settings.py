@@ -64,7 +64,7 @@ def test_settings_that_make_sense_are_taken(app: Stepwell) -> None:
             app.job(**{"name": f"{setting}-{number}", setting: value})(work)
 
 
-def test_everything_wrong_with_a_job_is_said_at_once(app: Stepwell) -> None:
+def test_everything_wrong_with_a_job_is_reported_at_once(app: Stepwell) -> None:
     with pytest.raises(StepwellError) as refusal:
         app.job(retries=-1, weight=0, timeout=-5, retry_on="x", backoff=-1)(work)  # type: ignore[arg-type]
     assert all(word in str(refusal.value) for word in ("'work'", "retries", "weight", "timeout", "retry_on", "backoff"))

@@ -299,7 +299,7 @@ def test_a_model_of_which_two_fields_are_read_from_the_same_place_is_refused_if_
 
 
 @pytest.mark.parametrize("hint", [datetime | Decimal, Order | Point | Refund, list[Order | Refund], Model | Candle])
-def test_types_that_json_cannot_tell_apart_stay_as_they_are_stored_and_that_is_said_once(
+def test_types_that_json_cannot_tell_apart_stay_as_stored_with_one_warning(
     hint: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     signature = taking(hint)
@@ -310,7 +310,7 @@ def test_types_that_json_cannot_tell_apart_stay_as_they_are_stored_and_that_is_s
     assert result.startswith("the job take: its result arrives as plain data")
 
 
-def test_what_promises_nothing_or_keeps_its_promise_needs_no_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_annotations_without_ambiguity_give_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     for hint, _ in VALUES:
         taking(hint)
 
@@ -352,7 +352,7 @@ def test_a_class_takes_what_its_constructor_takes_and_gives_what_compute_gives()
     assert signature.result("1.5") == Decimal("1.5")
 
 
-def test_what_gives_something_to_await_is_told_apart() -> None:
+def test_coroutine_functions_are_recognized() -> None:
     async def coroutine() -> None: ...
     def plain() -> None: ...
 

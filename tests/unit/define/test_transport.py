@@ -55,11 +55,11 @@ def test_a_delay_arrives_in_seconds() -> None:
     assert through_a_pipe(NewStep(action="fetch", delay=0)).delay == 0
 
 
-def test_what_is_usual_does_not_travel() -> None:
+def test_default_values_are_not_sent() -> None:
     assert to_wire(NewStep(action="fetch")) == {"action": "fetch", "arguments": {}}
 
 
 @pytest.mark.parametrize("bad", [NewStep(action=""), NewStep(action="fetch", arguments={"n": object()})])
-def test_what_could_not_be_created_is_refused_before_it_travels(bad: NewStep) -> None:
+def test_a_draft_that_cannot_be_created_is_refused_before_it_is_sent(bad: NewStep) -> None:
     with pytest.raises(InvalidStep):
         to_wire(bad)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from stepwell import Stepwell
 
 README = Path(__file__).parents[3] / "README.md"
@@ -14,6 +16,7 @@ MODULE = re.compile(r"^```python\n# shop\.py\n(.*?)^```", re.MULTILINE | re.DOTA
 SECONDS = 60
 
 
+@pytest.mark.slow
 def test_the_module_of_the_readme_runs_under_stepwell_up_and_outlives_a_kill(tmp_path: Path) -> None:
     text = README.read_text(encoding="utf-8")
     (tmp_path / "shop.py").write_text(MODULE.findall(text)[0], encoding="utf-8")

@@ -91,7 +91,7 @@ def test_the_refusal_names_the_steps_of_the_circle_and_no_others() -> None:
     assert "bystander" not in str(refusal.value)
 
 
-def test_a_deep_chain_is_no_trouble() -> None:
+def test_a_deep_chain_is_accepted() -> None:
     graph = _WaitGraph()
     for number in range(20_000):
         graph.add(

@@ -47,7 +47,7 @@ def test_unfinished_and_terminal_divide_the_states() -> None:
     assert all(state.is_terminal == (state in TERMINAL) for state in State)
 
 
-def test_nobody_leaves_a_concluded_state() -> None:
+def test_no_transition_leaves_a_concluded_state() -> None:
     assert not any(origin in CONCLUDED for origin, _ in TRANSITIONS)
 
 

@@ -94,7 +94,7 @@ def two_lines(tmp_path: Path) -> Iterator[Channel]:
     line.close()
 
 
-def test_short_steps_are_lined_up_and_run_in_order(line: Channel) -> None:
+def test_short_steps_are_prefetched_and_run_in_order(line: Channel) -> None:
     waiting = line.claims(*[""] * 50)
     assert len(line.executor.take(waiting, SHORT)) == 50
     assert (line.executor.free(), line.executor.prefetched(), len(waiting)) == (0, 49, 0)
@@ -103,7 +103,7 @@ def test_short_steps_are_lined_up_and_run_in_order(line: Channel) -> None:
     assert (line.executor.free(), line.executor.prefetched()) == (1, 0)
 
 
-def test_lines_are_equally_long(two_lines: Channel) -> None:
+def test_prefetched_steps_are_spread_evenly_over_the_slots(two_lines: Channel) -> None:
     two_lines.executor.take(two_lines.claims(*["wait"] * 7), SHORT)
     assert (two_lines.executor.free(), two_lines.executor.prefetched()) == (0, 5)
     two_lines.go()
@@ -111,20 +111,20 @@ def test_lines_are_equally_long(two_lines: Channel) -> None:
 
 
 @pytest.mark.parametrize("pace", [None, 2 * PREFETCH_SECONDS])
-def test_only_short_steps_are_lined_up(line: Channel, pace: float | None) -> None:
+def test_only_short_steps_are_prefetched(line: Channel, pace: float | None) -> None:
     waiting = line.claims("", "", "")
     assert [claim.step.label for claim in line.executor.take(waiting, pace)] == ["0"]
     assert len(waiting) == 2
 
 
-def test_a_line_is_no_longer_than_its_steps_take_and_never_too_long(line: Channel) -> None:
+def test_the_prefetch_is_bounded_by_the_duration_of_its_steps_and_by_a_maximum(line: Channel) -> None:
     waiting = line.claims(*["wait"] * (PREFETCH_LIMIT + 5))
     assert len(line.executor.take(waiting, PREFETCH_SECONDS / 4)) == 4
     assert len(line.executor.take(waiting, 0.0)) == PREFETCH_LIMIT - 4
     line.go()
 
 
-def test_a_step_with_a_time_limit_is_not_lined_up(line: Channel) -> None:
+def test_a_step_with_a_time_limit_is_not_prefetched(line: Channel) -> None:
     waiting = line.claims("wait", "", timeout=60.0)
     assert len(line.executor.take(waiting, SHORT)) == 1
     line.go()
@@ -144,7 +144,7 @@ def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line
     assert line.ran == ["0", "0", "1"]
 
 
-def test_what_is_lined_up_behind_a_long_step_is_given_back_and_never_begins(line: Channel) -> None:
+def test_steps_prefetched_behind_a_long_step_are_handed_back_and_never_begin(line: Channel) -> None:
     line.executor.take(line.claims("wait", "", "", ""), SHORT)
     line.until(lambda: line.ran and line.executor._slots[0].is_held_up(time.monotonic()))
     given_back = line.executor.give_back()
@@ -170,7 +170,7 @@ def test_nothing_is_given_back_in_time_unless_everything_is_wanted(line: Channel
     line.until_ended(1)
 
 
-def test_no_turn_is_had_twice_while_lines_are_taken_back_again_and_again(two_lines: Channel) -> None:
+def test_no_step_runs_twice_while_prefetched_steps_are_recalled_again_and_again(two_lines: Channel) -> None:
     waiting = two_lines.claims(*[""] * 200)
     ended: list[Ended] = []
     while len(ended) < 200:
@@ -191,7 +191,7 @@ def test_a_death_counts_for_the_step_that_ran_and_for_none_behind_it(line: Chann
     assert line.ran == ["0", "1", "2", "3", "4"]
 
 
-def test_to_cut_a_run_gives_back_those_behind_it(line: Channel) -> None:
+def test_killing_a_run_hands_back_the_steps_prefetched_behind_it(line: Channel) -> None:
     first, *others = taken = line.executor.take(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor.cut(first)
@@ -200,7 +200,7 @@ def test_to_cut_a_run_gives_back_those_behind_it(line: Channel) -> None:
     assert len(taken) == 3
 
 
-def test_to_cut_a_step_that_has_not_begun_harms_no_other(line: Channel) -> None:
+def test_killing_a_step_that_has_not_begun_affects_no_other(line: Channel) -> None:
     first, second, third = line.executor.take(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor.cut(second)
@@ -210,7 +210,7 @@ def test_to_cut_a_step_that_has_not_begun_harms_no_other(line: Channel) -> None:
     assert line.ran == ["0"]
 
 
-def test_to_cut_a_run_that_has_just_ended_harms_no_other(line: Channel) -> None:
+def test_killing_a_run_that_has_just_ended_affects_no_other(line: Channel) -> None:
     first, second = line.executor.take(line.claims("", "wait"), SHORT)
     line_of_slot = line.executor._slots[0].runs
     while line.ran != ["0", "1"]:  # it has said so, and nobody has listened
@@ -221,14 +221,14 @@ def test_to_cut_a_run_that_has_just_ended_harms_no_other(line: Channel) -> None:
     assert line.until_ended(1) == {"1": "finish"}
 
 
-def test_the_answer_to_a_question_finds_its_way_through_a_line(line: Channel) -> None:
+def test_the_answer_to_a_request_reaches_a_slot_with_prefetched_steps(line: Channel) -> None:
     waiting = line.claims("checkpoint", "", "checkpoint", "")
     line.executor.take(waiting, SHORT)
     assert set(line.until_ended(4).values()) == {"finish"}
     assert line.ran == ["0", "1", "2", "3"]
 
 
-def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Channel) -> None:
+def test_a_cancelled_step_is_notified_but_not_the_one_before_it(line: Channel) -> None:
     first, second = line.executor.take(line.claims("wait", "wait more"), SHORT)
     line.until(lambda: line.ran)
     slot = line.executor._slots[0]
@@ -242,7 +242,7 @@ def test_a_cancelled_step_is_told_so_but_not_the_one_before_it(line: Channel) ->
     line.executor.request_cancel(first)  # it is over: nothing happens
 
 
-def test_a_step_whose_turn_was_not_read_is_not_charged_with_the_death(line: Channel) -> None:
+def test_a_step_that_its_slot_had_not_read_is_not_charged_with_the_death(line: Channel) -> None:
     (first, second) = line.executor.take(line.claims("wait", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor._slots[0].forget(first)  # as if it had just said that it has ended
@@ -259,7 +259,7 @@ def test_what_a_job_writes_into_the_pipe_costs_no_other_step_more_than_time(line
     assert [claim.step.label for claim in line.executor.give_back()] == ["3"]
 
 
-def test_to_cut_a_run_whose_process_has_just_died_is_no_trouble(line: Channel) -> None:
+def test_killing_a_run_whose_process_has_just_died_is_harmless(line: Channel) -> None:
     (first, second) = line.executor.take(line.claims("kill", ""), SHORT)
     while line.executor._slots[0].is_alive():
         time.sleep(0.001)
@@ -268,7 +268,7 @@ def test_to_cut_a_run_whose_process_has_just_died_is_no_trouble(line: Channel) -
     assert line.until(lambda: line.executor.free() == 1) == []
 
 
-def test_a_program_with_time_limits_for_its_sockets_is_no_trouble(line: Channel) -> None:
+def test_a_program_with_a_default_socket_timeout_works(line: Channel) -> None:
     socket.setdefaulttimeout(5.0)
     try:
         line.executor.take(line.claims("wait", ""), SHORT)
@@ -283,7 +283,7 @@ def test_a_program_with_time_limits_for_its_sockets_is_no_trouble(line: Channel)
         socket.setdefaulttimeout(None)
 
 
-def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Channel) -> None:
+def test_the_prefetch_never_exceeds_what_the_pipe_holds(line: Channel) -> None:
     waiting = line.claims("wait", *[""] * 50)
     slot = line.executor._slots[0]
     while line.executor.take(deque([waiting[0]]), SHORT):
@@ -297,7 +297,7 @@ def test_a_line_is_no_more_messages_than_the_pipe_holds(line: Channel) -> None:
     assert len(line.ran) == 51
 
 
-def test_a_step_that_is_in_the_way_of_its_own_checkpoint_is_told_so(
+def test_a_step_whose_own_transaction_blocks_its_checkpoint_gets_an_error_that_says_so(
     line: Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)

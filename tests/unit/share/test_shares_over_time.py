@@ -35,7 +35,7 @@ def test_many_small_claims_make_exact_shares(size: int) -> None:
     assert ran == {"mail": 300, "report": 200, "sync": 100}
 
 
-def test_nobody_waits_longer_than_its_share_says() -> None:
+def test_no_action_waits_longer_than_its_share_allows() -> None:
     turns = SharesOverTime(slots=1)
     order = [chosen(turns, PLENTY) for _ in range(600)]
     places = {action: [place for place, who in enumerate(order) if who == action] for action in WEIGHTS}
@@ -44,7 +44,7 @@ def test_nobody_waits_longer_than_its_share_says() -> None:
 
 
 @pytest.mark.parametrize(("window", "ends"), [(4, 1), (5, 3), (20, 7)])
-def test_so_do_steps_that_are_claimed_ahead(window: int, ends: int) -> None:
+def test_claims_ahead_of_the_slots_make_exact_shares_too(window: int, ends: int) -> None:
     turns, line, ran = SharesOverTime(slots=1), deque[str](), Counter[str]()
     while ran.total() < 600:
         for action, count in turns.grants(window - len(line), PLENTY, WEIGHTS, Counter(line)).items():
@@ -53,7 +53,7 @@ def test_so_do_steps_that_are_claimed_ahead(window: int, ends: int) -> None:
     assert all(abs(ran[action] - 100 * weight) <= window for action, weight in WEIGHTS.items())
 
 
-def test_who_has_nothing_waiting_saves_no_turns() -> None:
+def test_an_action_with_nothing_waiting_saves_up_no_share() -> None:
     turns = SharesOverTime(slots=1)
     for _ in range(100):
         chosen(turns, {"mail": 5, "report": 5})
