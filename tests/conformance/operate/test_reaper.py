@@ -1,4 +1,4 @@
-"""The reaper (SPEC 6): what died comes back, counted; what ended does not; a group that stands still is reported."""
+"""The reaper (SPEC 6): steps of dead workers are retried, and the deaths counted; stalled groups are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""«A retry is undone by the next cascade» (SPEC 12): the same retry at every moment of the cascade."""
+"""No retry is undone by the next cascade (SPEC 12): the same retry at every moment of the cascade."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims: what a worker takes, in which order, and that it need not wait for a tick."""
+"""Claims: which steps a worker takes, in which order, and without waiting for a tick."""
 
 from __future__ import annotations
 

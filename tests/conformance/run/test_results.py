@@ -1,4 +1,4 @@
-"""What a run gives (SPEC 5, 6): results of every kind, NOT_COMPLETED, results and arguments that do not fit."""
+"""Results of runs (SPEC 5, 6): values of every kind, NOT_COMPLETED, results and arguments that do not fit."""
 
 from __future__ import annotations
 

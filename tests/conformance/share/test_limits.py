@@ -1,4 +1,4 @@
-"""Limits on what runs at once: in all, of a queue, of an action, with the same key; and strategies at the claim."""
+"""Limits on what runs at once: in total, per queue, per action, per concurrency key; strategies at the claim."""
 
 from __future__ import annotations
 

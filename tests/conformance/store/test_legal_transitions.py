@@ -1,4 +1,4 @@
-"""The database itself obeys the transition table, whoever writes to it; a word that comes too late changes nothing."""
+"""The database itself enforces the transition table, whoever writes to it; stale writes change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema comes up once, whole or not at all, and a program that does not fit it says so and stops."""
+"""The schema is created once, whole or not at all, and a program that does not fit it refuses to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is enqueued is heard of, on either database, by whoever listens (SPEC 6, wake-ups)."""
+"""Every enqueue wakes those who listen, on either database (SPEC 6, wake-ups)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo is a promise to newcomers: it ends as its story says, on both databases, and what it prints is true."""
+"""The demo ends as its story says, on both databases, and what it prints is true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stepwell doctor`: it finds what is broken, says so, and its exit code tells programs."""
+"""`stepwell doctor`: it finds and reports what is broken, and its exit code says whether it did."""
 
 from __future__ import annotations
 

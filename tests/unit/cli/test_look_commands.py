@@ -74,23 +74,20 @@ def ids_of(scene: Scene) -> list[int]:
     return [reference.id for reference in scene.refs.values()]
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ("--state completed", "cleanup fine"),
-        ("--state Failed --state NOTRUNNABLE", "behind broken family"),
-        ("--action unknown", "loner"),
-        ("--queue default --state pending", "loner"),
-        ("--queue priority", ""),
-        ("--group alpha --action unknown", "loner"),
-        ("--group nowhere", ""),
-        ("--relatable invoice:42", "family"),
-        ("--relatable invoice:43", ""),
-    ],
-)
-def test_steps_can_be_filtered(scene: Scene, filters: str, expected: str) -> None:
-    found = ask(scene.url, "steps", *filters.split())
-    assert " ".join(sorted(step["label"] for step in found)) == expected
+def test_steps_can_be_filtered(scene: Scene) -> None:
+    expected = {
+        "--state completed": "cleanup fine",
+        "--state Failed --state NOTRUNNABLE": "behind broken family",
+        "--action unknown": "loner",
+        "--queue default --state pending": "loner",
+        "--queue priority": "",
+        "--group alpha --action unknown": "loner",
+        "--group nowhere": "",
+        "--relatable invoice:42": "family",
+        "--relatable invoice:43": "",
+    }
+    found = {filters: ask(scene.url, "steps", *filters.split()) for filters in expected}
+    assert {filters: " ".join(sorted(step["label"] for step in steps)) for filters, steps in found.items()} == expected
 
 
 def test_the_steps_of_a_workflow_are_found_by_any_of_its_steps(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""What makes no sense about a job is said when it is defined: not at its first enqueue, nor at its first error."""
+"""Bad settings of a job are refused when it is defined: not at its first enqueue, nor at its first error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job takes and gives, by its annotations."""
+"""Arguments and results of a job, converted and checked by its annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's promises, run word for word."""
+"""Every example of the README and the documentation runs and prints what it says."""
 
 import re
 from pathlib import Path

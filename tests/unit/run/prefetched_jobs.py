@@ -1,4 +1,4 @@
-"""The app of `test_lines`: each slot imports it by its name. What ran is told by a file."""
+"""The app of `test_prefetch`: each slot imports it by its name. A file records what ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short steps are lined up for a slot: whatever happens to the one that runs, those behind it are none the worse."""
+"""Short steps are prefetched for a slot: whatever happens to the running one, those behind it are not affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker cannot be made of is refused before anything of it exists."""
+"""Bad settings of a worker are refused before anything of it exists."""
 
 from __future__ import annotations
 

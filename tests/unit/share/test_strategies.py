@@ -1,4 +1,4 @@
-"""Who gets the free slots."""
+"""Strategies: how the free slots are divided among the actions."""
 
 from __future__ import annotations
 
