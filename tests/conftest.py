@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ import pytest
 from hypothesis import settings
 
 from tests.databases import Templates, fresh_database
-from tests.postgres_server import NoPostgres, join_run, scratch_folder, server_url
+from tests.postgres_server import NoPostgres, join_run, server_url
+from tests.scratch import keep_files_in_memory
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -31,8 +32,7 @@ POSTGRES = pytest.param("postgres", id="postgres", marks=pytest.mark.postgres)
 
 
 def pytest_configure() -> None:
-    if folder := scratch_folder():
-        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    keep_files_in_memory()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in what a shell starts with `&`; some tests press Ctrl-C
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Before xdist starts its workers, so that the run belongs to the controller and they join it.
@@ -81,8 +81,23 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first: at the end of a run no process is left alone with a long one."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Slow tests first, so that no process is left alone with a long one at the end of the run.
+
+    xdist gives each of its processes one stretch of the list, and later takes from the end of the longest that is left.
+    So every stretch begins with some of the slow ones; those of one file stay together for the sake of its fixtures.
+    """
+    stretches = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    slow: list[list[pytest.Item]] = [[] for _ in range(stretches)]
+    quick = [item for item in items if item.get_closest_marker("slow") is None]
+    for _, file in groupby((item for item in items if item.get_closest_marker("slow")), key=lambda item: item.path):
+        min(slow, key=len).extend(file)
+    length = len(items) // stretches
+    items.clear()
+    for first in slow:
+        room = max(0, length - len(first))
+        items += [*first, *quick[:room]]
+        del quick[:room]
+    items += quick
 
 
 @pytest.fixture

@@ -26,7 +26,6 @@ from urllib.parse import quote
 
 URL_VARIABLE = "STEPWELL_TEST_PG_URL"
 RUN_VARIABLE = "STEPWELL_TEST_RUN"
-MEMORY = Path("/dev/shm")
 
 # 200 connections: sixteen xdist workers with a pool of ten each must fit, and they would not into the default of 100.
 SETTINGS = """
@@ -73,17 +72,6 @@ def server_url(durable: bool = False) -> str:
         if not url_file.exists():
             url_file.write_text(_start_server(directory, durable))
         return url_file.read_text()
-
-
-def scratch_folder() -> Path | None:
-    """A folder in memory for the files of the tests, if there is one that holds them; else they go to the disk.
-
-    Nothing that a test writes must outlive the run, so no sync is worth waiting for: in memory there is none, also not
-    for the SQLite files. A run needs less than 1 GB; containers often have only 64 MB there.
-    """
-    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
-        return None
-    return MEMORY if shutil.disk_usage(MEMORY).free > 4 * 2**30 else None
 
 
 def join_run() -> Path:
