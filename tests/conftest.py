@@ -63,14 +63,14 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Templates]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`database_url` on the databases that the test's markers ask for (see CONTRIBUTING.md)."""
-    if "database_url" not in metafunc.fixturenames:
+    if "database_kind" not in metafunc.fixturenames:
         return
     kinds = [SQLITE_MEMORY, POSTGRES]
     if metafunc.definition.get_closest_marker("one_database"):
         kinds = [SQLITE_MEMORY]
     elif metafunc.definition.get_closest_marker("sqlite_file"):
         kinds = [SQLITE_MEMORY, SQLITE_FILE, POSTGRES]
-    metafunc.parametrize("database_url", kinds, indirect=True)
+    metafunc.parametrize("database_kind", kinds, indirect=True)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -101,21 +101,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """By itself, so that a module which has a `database_url` of its own is not run on several kinds."""
+    return str(request.param)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, database_kind: str, tmp_path: Path) -> Iterator[str]:
     """A fresh database with its schema, of every kind that matters for the test."""
-    yield from _copied_database(request, tmp_path)
+    yield from _copied_database(request, database_kind, tmp_path)
 
 
 @pytest.fixture(params=[SQLITE_FILE, POSTGRES])
 def shared_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A fresh database with its schema, of every kind that several processes can open."""
-    yield from _copied_database(request, tmp_path)
+    yield from _copied_database(request, request.param, tmp_path)
 
 
 @pytest.fixture(params=[POSTGRES])
 def postgres_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A fresh PostgreSQL database with its schema."""
-    yield from _copied_database(request, tmp_path)
+    yield from _copied_database(request, request.param, tmp_path)
 
 
 @pytest.fixture(params=[SQLITE_FILE, POSTGRES])
@@ -127,11 +133,11 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
         yield url
 
 
-def _copied_database(request: pytest.FixtureRequest, directory: Path) -> Iterator[str]:
-    if request.param == "postgres":
+def _copied_database(request: pytest.FixtureRequest, kind: str, directory: Path) -> Iterator[str]:
+    if kind == "postgres":
         request.getfixturevalue("postgres_server")
     templates: Templates = request.getfixturevalue("templates")
-    with templates.copy(request.param, directory) as url:
+    with templates.copy(kind, directory) as url:
         yield url
 
 
