@@ -12,7 +12,7 @@ BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types check bench bench-tick bench-peers clean
+.PHONY: help demo test test-quick lint format types check bench bench-tick bench-peers clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ demo: $(BASE) ## run the demo on the base installation
 
 test: $(DEV) ## run every test on SQLite and PostgreSQL; ARGS go to pytest
 	@$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+test-quick: $(DEV) ## run the tests that take no seconds; ARGS go to pytest
+	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 lint: $(DEV) ## check style, formatting and what imports what
 	@$(BIN)/ruff check .

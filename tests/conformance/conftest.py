@@ -8,7 +8,7 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.testing import ManualClock
-from tests.conformance.support import Engine
+from tests.conformance.support.engine import Engine
 
 
 @pytest.fixture

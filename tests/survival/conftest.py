@@ -9,6 +9,15 @@ import pytest
 
 from tests.survival.support import Well
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test here starts processes, and waits for leases to end."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture
 def well(shared_database_url: str, tmp_path: Path) -> Iterator[Well]:

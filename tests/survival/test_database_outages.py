@@ -1,4 +1,4 @@
-"""A database that goes away, or takes a commit and does not say so: nothing lost, nothing twice (SPEC 6, 11)."""
+"""A database that goes away, or whose answer to a commit is lost: nothing lost, nothing done twice (SPEC 6, 11)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_the_steps_of_a_worker_killed_while_they_ran_are_run_by_another(well: We
     assert another.stop() == 0
 
 
-def test_the_process_that_beats_for_threads_does_not_outlive_its_worker(well: Well) -> None:
+def test_the_heartbeat_process_of_a_thread_worker_does_not_outlive_it(well: Well) -> None:
     """Even when a job has forked, and the copy holds on to everything that the worker had open."""
     well.add("forks", "fork a copy")
     well.add("running", "wait", go="go")

@@ -138,7 +138,7 @@ def test_nothing_is_prepared_behind_a_pooler(pooled_url: tuple[str, str]) -> Non
             assert min(app.database.read(look), 1) == expected
 
 
-def test_statements_that_the_server_has_forgotten_are_no_trouble(postgres_url: str) -> None:
+def test_statements_that_the_server_has_forgotten_are_prepared_again(postgres_url: str) -> None:
     """A pooler that hides behind the right process id, or somebody's DEALLOCATE."""
     with Stepwell(postgres_url) as app:
         behave(app)

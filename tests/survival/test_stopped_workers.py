@@ -1,4 +1,4 @@
-"""A worker that was stopped beyond its lease, and goes on: its late word does not count (SPEC 6, 11.2)."""
+"""A worker that was suspended beyond its lease and resumes: its stale writes are ignored (SPEC 6, 11.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell.model.errors import DatabaseUnavailable
 from stepwell.run.ending import Ending
 from stepwell.run.worker import Worker
 from stepwell.store.engine import workers
-from tests.conformance.support import returned
+from tests.conformance.support.engine import returned
 from tests.survival.support import Well
 
 
@@ -74,7 +74,7 @@ def test_what_was_claimed_ahead_of_a_long_stop_is_not_begun_after_it(well: Well)
     worker.row.sign_off()
 
 
-def test_a_worker_with_endings_to_write_rests_while_there_is_no_database(well: Well) -> None:
+def test_a_worker_with_unwritten_ends_backs_off_during_an_outage(well: Well) -> None:
     worker = _idle_worker(well)
     well.add("ended")
     (claim,) = well.app.database.transact(lambda tx: worker._exchange._claim(tx, 1))

@@ -52,7 +52,9 @@ def test_code_that_listens_ends_by_itself_and_code_that_does_not_is_ended_with_i
 
 
 @pytest.mark.parametrize("executor", ["thread", "async"])
-def test_a_thread_is_cut_off_and_its_late_word_does_not_count(well: Well, executor: str) -> None:
+def test_a_thread_that_exceeds_its_time_limit_is_abandoned_and_its_stale_write_is_ignored(
+    well: Well, executor: str
+) -> None:
     worker = well.start(executor=executor, slots=1)
     well.add("hung", "wait", go="go", timeout=0.2, cooldown=0.3)
     well.until_began("hung", 2)  # in the only slot: the thread that hangs keeps nobody from it

@@ -1,8 +1,7 @@
 """The nine states of a step and the one table of legal transitions.
 
-Everything that moves a step obeys `TRANSITIONS`: the database refuses what it does not list
-(the migrator copies it into the table `legal_transitions`, which the triggers on `steps` consult),
-the errors quote it and the tests enumerate it.
+Everything that moves a step obeys `TRANSITIONS`: the database refuses what it does not list (its triggers are
+generated from it), the errors quote it and the tests enumerate it.
 """
 
 from __future__ import annotations

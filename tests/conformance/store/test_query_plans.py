@@ -1,0 +1,330 @@
+"""Every statement of the dispatcher and of a claim finds its rows by an index (SPEC 1).
+
+The planners are asked on a database with 200,000 finished and 20,000 blocked steps: whatever has ended and whatever
+waits must not be read. A scan of a small table (groups, workers, settings, a handful of marks) is nobody's concern.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from bench.rows import behind_the_triggers
+from bench.shapes import blocked, finished
+from stepwell import NewStep, Stepwell
+from stepwell.store import Transaction
+from stepwell.store.engine import ticks
+from stepwell.store.sqlite.transaction import adapt, compiled
+from stepwell.store.statement import statements
+from stepwell.testing import behave
+from tests.databases import fresh_database
+
+pytestmark = pytest.mark.slow
+
+FINISHED, BLOCKED = 200_000, 20_000
+
+SUBJECTS = (
+    "adoption", "agenda", "claims", "creation", "keys", "limits", "phases", "placement", "reaping", "runs", "settings",
+    "ticks", "workers",
+)  # fmt: skip
+ABOUT_WORKERS = {"register_worker", "heartbeat", "forget_worker"}  # they have text for an id, and are not large
+LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
+
+ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
+    "actions": ["x"], "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "wakes": ["work"],
+    "tokens": [1, 1, 1], "responses": ["null", None, "1"], "durations": [0.1, 0.1, 0.1],
+}  # fmt: skip
+NUMBERS = {
+    "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
+    "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
+    "timeout", "cooldown", "concurrency_limit", "maximum", "batch",
+}  # fmt: skip
+TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until"}
+UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
+FLAGS = {"open_too", "ended_early", "shares_block", "has_dependents"}
+
+
+def _sql(app: Stepwell) -> dict[str, str]:
+    """The statements of the dispatcher, of workers and of the reaper, by name."""
+    found = {name: sql for subject in SUBJECTS for name, sql in statements(subject, app.database.dialect).items()}
+    return {name: sql for name, sql in found.items() if name not in ABOUT_WORKERS}
+
+
+@pytest.fixture(scope="module", params=["sqlite-file", "postgres"])
+def crowded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stepwell]:
+    """An engine whose tables are full of what has finished and what is blocked."""
+    if request.param == "postgres":
+        request.getfixturevalue("postgres_server")
+    with fresh_database(request.param, tmp_path_factory.mktemp("plans")) as url, Stepwell(url) as app:
+        _leave_statistics_to_us(app)
+        with behind_the_triggers(app.database) as loader:
+            busy = loader.parent("Running")
+            finished(loader, FINISHED, busy)
+            blocked(loader, BLOCKED, busy)
+        yield app
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_no_statement_of_the_dispatcher_reads_a_large_table_from_end_to_end(crowded: Stepwell, analyzed: bool) -> None:
+    if analyzed:
+        _analyze(crowded)
+    plans = crowded.database.transact(lambda tx: {name: _scans(crowded, tx, name) for name in _sql(crowded)})
+    assert {name: scans for name, scans in plans.items() if scans} == {}
+
+
+@pytest.mark.parametrize("kind", ["sqlite-file", "postgres"])
+def test_nor_with_statistics_taken_when_everything_was_finished(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    """The usual state: the planner is sure that there is next to no step that is not finished."""
+    if kind == "postgres":
+        request.getfixturevalue("postgres_server")
+    with fresh_database(kind, tmp_path) as url, Stepwell(url) as app:
+        _leave_statistics_to_us(app)
+        with behind_the_triggers(app.database) as loader:
+            busy = loader.parent("Completed")
+            finished(loader, FINISHED // 4, busy)
+        _analyze(app)
+        with behind_the_triggers(app.database) as loader:
+            blocked(loader, BLOCKED, loader.parent("Running"))
+        plans = app.database.transact(lambda tx: {name: _scans(app, tx, name) for name in _sql(app)})
+        assert {name: scans for name, scans in plans.items() if scans} == {}
+
+
+def test_the_check_itself_notices_a_scan(crowded: Stepwell) -> None:
+    whole = "SELECT id FROM steps s WHERE s.state = 'Failed' AND s.label = 'x'"
+    assert crowded.database.transact(lambda tx: _plan_scans(crowded, tx, whole, {}))
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_the_probe_reads_no_large_table_even_if_the_planner_is_left_to_itself(
+    crowded: Stepwell, analyzed: bool
+) -> None:
+    if analyzed:
+        _analyze(crowded)
+    sql, parameters = _sql(crowded)["groups_with_work"], {"now": crowded.database.now()}
+    scans = crowded.database.read(
+        lambda tx: (
+            _sqlite_scans(tx, sql, parameters)
+            if _is_sqlite(crowded)
+            else _complaints(tx.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters))
+        )
+    )
+    assert scans == []
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+@pytest.mark.parametrize("statement", ["pick", "pick_for_claim", "is_there_work"])
+def test_a_pick_reads_its_own_lanes_however_much_waits(app: Stepwell, statement: str, analyzed: bool) -> None:
+    """In step order the whole agenda is one index away: a planner that knows little of lanes may well take it."""
+    app.enqueue_many(NewStep(action="tested") for _ in range(5_000))
+    if analyzed:
+        _analyze(app)
+    assert app.database.transact(lambda tx: _scans(app, tx, statement, ("steps_agenda",))) == []
+
+
+def test_an_idle_round_costs_the_same_however_much_waits_for_a_worker(app: Stepwell) -> None:
+    """What nobody serves is open, and yet nothing that there is to do."""
+    behave(app)
+    runner = app.inline_runner()
+    app.enqueue_many(NewStep(action="nobody knows this") for _ in range(10))
+    few = _cost_of_a_round(app)
+    app.enqueue_many(NewStep(action="nobody knows this") for _ in range(5_000))
+    assert _cost_of_a_round(app) < 2 * few
+    runner.close()
+
+
+@pytest.mark.parametrize("life", ["_life_of_a_tree", "_life_of_a_lone_step"])
+@pytest.mark.parametrize("crowded", ["sqlite-file"], indirect=True)
+def test_a_step_costs_the_same_however_many_have_finished_and_are_blocked(
+    crowded: Stepwell, tmp_path: Path, life: str
+) -> None:
+    """PostgreSQL does not count its work like this; its plans are looked at above."""
+    live = globals()[life]
+    with Stepwell(f"sqlite:///{tmp_path}/empty.db") as empty:
+        alone = _instructions(empty, lambda: live(empty))
+    assert _instructions(crowded, lambda: live(crowded)) < 1.5 * alone
+
+
+def _life_of_a_lone_step(app: Stepwell) -> None:
+    job = behave(app, "alone")
+    runner = app.inline_runner()
+    handles = [job.enqueue() for _ in range(3)]
+    app.dispatch_once()
+    for claim in runner.claim(3):
+        runner._run(claim)
+    assert {app.step(handle).state for handle in handles} == {"Completed"}
+    runner.close()
+
+
+def _life_of_a_tree(app: Stepwell) -> None:
+    behave(app, "tested")
+    runner = app.inline_runner(queues=["indicators"])
+    root = NewStep(action="tested", queue="indicators")
+    children = [NewStep(action="tested", queue="indicators", parent=root, index=index) for index in (1, 1, 2)]
+    refs = app.enqueue_many([root, *children])
+    while any(app.step(ref).state != "Completed" for ref in refs):
+        app.dispatch_once()
+        for claim in runner.claim(4):
+            runner._run(claim)
+    app.dispatcher().run_until_quiet()
+    runner.close()
+
+
+def _cost_of_a_round(app: Stepwell) -> int:
+    """Instructions of SQLite's machine, or rows of the agenda that PostgreSQL touches."""
+    dispatcher = app.dispatcher()
+    dispatcher.run_until_quiet()
+    if _is_sqlite(app):
+        return _instructions(app, lambda: dispatcher.round())
+
+    def analyze(tx: Transaction) -> int:
+        ticks.keep_to_indexes(tx)
+        sql = _sql(app)["groups_with_work"]
+        (row,) = tx.fetch(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", {"now": app.database.now()})
+        (plan,) = json.loads(row["QUERY PLAN"])
+        return sum(int(node["Actual Rows"] * node["Actual Loops"]) for node in _nodes(plan["Plan"]))
+
+    return app.database.read(analyze)
+
+
+def _instructions(app: Stepwell, work: Callable[[], Any]) -> int:
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    database: Any = app.database
+    connections = [database._connection, database._reading_connection()]
+    for connection in connections:
+        connection.set_progress_handler(step, 1)
+    try:
+        work()
+    finally:
+        for connection in connections:
+            connection.set_progress_handler(None, 0)
+    return count
+
+
+def _leave_statistics_to_us(app: Stepwell) -> None:
+    """Or autovacuum would gather some in the middle of a test."""
+    if not _is_sqlite(app):
+        with psycopg.connect(app.database.url, autocommit=True) as connection:
+            for table in LARGE:
+                connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())
+
+
+def _analyze(app: Stepwell) -> None:
+    if _is_sqlite(app):
+        app.database.transact(lambda tx: tx.fetch("ANALYZE", {}))
+    else:
+        with psycopg.connect(app.database.url, autocommit=True) as connection:
+            connection.execute("ANALYZE")
+
+
+def _is_sqlite(app: Stepwell) -> bool:
+    return app.database.dialect == "sqlite"
+
+
+def _scans(app: Stepwell, tx: Transaction, name: str, large: Collection[str] = LARGE) -> list[str]:
+    sql = _sql(app)[name]
+    names = set(re.findall(r"(?<!:):(\w+)" if _is_sqlite(app) else r"%\((\w+)\)s", sql))
+    values = {parameter: _value(tx, parameter, app) for parameter in names}
+    texts = compiled(sql).parts if _is_sqlite(app) else [sql]
+    return [scan for text in texts for scan in _plan_scans(app, tx, text, values, large)]
+
+
+def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
+    if parameter in ARRAYS:
+        return adapt(ARRAYS[parameter]) if _is_sqlite(app) else ARRAYS[parameter]
+    if parameter in NUMBERS:
+        return 1
+    if parameter in TIMES:
+        return app.database.now()
+    if parameter in UUIDS:
+        return "00000000-0000-7000-8000-000000000000"
+    if parameter in FLAGS:
+        return True
+    json = {
+        "arguments": "{}",
+        "progress": "[]",
+        "response": "null",
+        "data": "null",
+        "endings": "[[1, 1, null, 0.1]]",
+    }
+    return (json | {"group": "alpha", "idle_ms": "1000"}).get(parameter, "default")
+
+
+def _plan_scans(
+    app: Stepwell, tx: Transaction, sql: str, parameters: dict[str, Any], large: Collection[str] = LARGE
+) -> list[str]:
+    return (_sqlite_scans if _is_sqlite(app) else _postgres_scans)(tx, sql, parameters, large)
+
+
+def _sqlite_scans(tx: Transaction, sql: str, parameters: dict[str, Any], large: Collection[str] = LARGE) -> list[str]:
+    """Loops in the bytecode that begin at the first row of a large table or of an index of one.
+
+    The bytecode knows no aliases, and shows what views, triggers and automatic indexes read, too. Who refers to a new
+    row is looked for only if a reference is open (`FkIfZero` jumps over it).
+    """
+    if not re.match(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|UPDATE|INSERT|DELETE)", sql):
+        return []
+    masters = tx.fetch("SELECT rootpage, name, tbl_name FROM sqlite_master WHERE rootpage > 0", {})
+    roots = {row["rootpage"]: row["name"] for row in masters if row["tbl_name"] in large}
+    cursors: dict[int, int] = {}
+    scans = []
+    jumped_over = 0
+    for row in tx.fetch(f"EXPLAIN {sql}", parameters):
+        if row["opcode"] == "FkIfZero":
+            jumped_over = row["p2"]
+        if row["addr"] < jumped_over:
+            continue
+        if row["opcode"] in ("OpenRead", "OpenWrite", "ReopenIdx") and row["p3"] == 0:
+            cursors[row["p1"]] = row["p2"]
+        elif row["opcode"].startswith("Open"):
+            cursors.pop(row["p1"], None)
+        elif row["opcode"] in ("Rewind", "Last") and cursors.get(row["p1"]) in roots:
+            scans.append(f"scan of {roots[cursors[row['p1']]]}")
+    return scans
+
+
+def _postgres_scans(tx: Transaction, sql: str, parameters: dict[str, Any], large: Collection[str] = LARGE) -> list[str]:
+    """A sequential scan of a large table, or an index of one that is read without a condition."""
+    if not re.match(r"\s*(--[^\n]*\n\s*)*(WITH|SELECT|UPDATE|INSERT|DELETE)", sql):
+        return []
+    for setting in re.findall(r"set_config\('(enable_\w+)', 'off', true\)", tx_settings()):
+        tx.fetch(f"SELECT set_config('{setting}', 'off', true)", {})
+    return _complaints(tx.fetch(f"EXPLAIN (FORMAT JSON) {sql}", parameters), large)
+
+
+def _complaints(explained: list[dict[str, Any]], large: Collection[str] = LARGE) -> list[str]:
+    (plan,) = json.loads(explained[0]["QUERY PLAN"])
+    return [text for node in _nodes(plan["Plan"]) if (text := _complaint(node, large))]
+
+
+def tx_settings() -> str:
+    """The statement with which every transaction of a tick begins: it keeps the planner to indexes."""
+    return statements("ticks", "postgres")["fence"]
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for below in node.get("Plans", ()):
+        yield from _nodes(below)
+
+
+def _complaint(node: dict[str, Any], large: Collection[str]) -> str | None:
+    kind, table = node["Node Type"], node.get("Relation Name")
+    if kind == "Seq Scan" and table in large:
+        return f"Seq Scan of {table}"
+    if kind in ("Index Scan", "Index Only Scan") and table in large and "Index Cond" not in node:
+        return f"{kind} of all of {node['Index Name']}"
+    return None

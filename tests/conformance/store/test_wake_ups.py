@@ -1,0 +1,85 @@
+"""Every enqueue wakes those who listen, on either database (SPEC 6, wake-ups)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from typing import Any
+
+import pytest
+
+from stepwell import NewStep, Stepwell, StepwellError
+from stepwell.run.claim import Claimer
+from stepwell.service.crew import Crew
+from stepwell.store import Transaction, Wake
+from stepwell.testing import ManualClock, behave
+
+pytestmark = pytest.mark.sqlite_file  # a file is watched, memory is not
+
+WAIT_SECONDS = 30.0
+
+
+def test_an_enqueue_wakes_listeners(app: Stepwell) -> None:
+    with closing(app.database.listen()) as listener:
+        app.enqueue("behave")
+        assert Wake.WORK in listener.wait([], WAIT_SECONDS)
+
+
+def test_a_bulk_enqueue_wakes_listeners(app: Stepwell) -> None:
+    with closing(app.database.listen()) as listener:
+        app.enqueue_many(NewStep(action="behave") for _ in range(3))
+        assert Wake.WORK in listener.wait([], WAIT_SECONDS)
+
+
+def test_a_step_with_a_concurrency_key_wakes_the_dispatcher_too(app: Stepwell) -> None:
+    with closing(app.database.listen()) as listener:
+        app.enqueue("behave", concurrency_key="one at a time")
+        poll_wakes = {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
+        assert poll_wakes >= {Wake.WORK, Wake.DECISIONS}
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_a_delayed_step_wakes_the_dispatcher(app: Stepwell, many: int) -> None:
+    with closing(app.database.listen()) as listener:
+        app.enqueue_many(NewStep(action="behave", delay=0.1) for _ in range(many))
+        assert Wake.DECISIONS in {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_wake_up_is_sent_again_at_once_only_if_the_first_one_was_rolled_back(postgres_url: str, fails: bool) -> None:
+    """Between two calls of the same kind lie some milliseconds of silence; but what was rolled back was not told."""
+
+    def tell(tx: Transaction) -> None:
+        assert tx.wakes_to_send(Wake.WORK) == ["work"]
+        if fails:
+            raise StepwellError("so it is rolled back")
+
+    with Stepwell(postgres_url, clock=ManualClock()) as app:  # a clock that stands still
+        with suppress(StepwellError):
+            app.database.transact(tell)
+        assert app.database.transact(lambda tx: tx.wakes_to_send(Wake.WORK)) == (["work"] if fails else [])
+
+
+def test_after_a_quiet_time_a_wake_up_is_taken_for_work(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looked first, as it does in busier times, would find nothing here."""
+    monkeypatch.setattr(Claimer, "is_there_work", lambda claimer: False)
+    monkeypatch.setattr("stepwell.run.look_times.SILENCE_SECONDS", 0.0)
+    job = behave(app)
+    worker = app.worker(slots=1)
+    listens, files = threading.Event(), worker.files
+
+    def files_and_say_so() -> Sequence[Any]:
+        listens.set()
+        return files()
+
+    monkeypatch.setattr(worker, "files", files_and_say_so)  # asked before each wait
+    crew = Crew([worker])
+    thread = threading.Thread(target=crew.run)
+    thread.start()
+    try:
+        assert listens.wait(WAIT_SECONDS)
+        job.enqueue().result(timeout=WAIT_SECONDS)
+    finally:
+        crew.stop()
+        thread.join()

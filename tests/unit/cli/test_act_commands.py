@@ -1,0 +1,245 @@
+"""Acting: `enqueue`, `retry`, `cancel`, `skip`, `pause`, `resume`, `drain`, `safe-to-restart`."""
+
+from __future__ import annotations
+
+import getpass
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stepwell import State, Stepwell
+from stepwell.testing import behave
+from tests.unit.cli.support import PATIENCE, ask, on_terminal, process, run
+
+
+@pytest.fixture
+def app(shared_database_url: str) -> Iterator[Stepwell]:
+    with Stepwell(shared_database_url) as app:
+        behave(app)
+        yield app
+
+
+def url_of(app: Stepwell) -> str:
+    return app.database.url
+
+
+# enqueue -----------------------------------------------------------------------------------------------
+
+
+def test_what_enqueue_is_given_reaches_the_step(app: Stepwell) -> None:
+    parent = app.enqueue("behave", group="omega")
+    first = app.enqueue("behave", parent=parent)
+    document = ask(
+        url_of(app), "enqueue", "fetch", "--arguments", '{"symbol": "BTC", "n": [1, 2.5, null]}', "--label", "BTC now",
+        "--queue", "candles", "--priority", "high", "--parent", str(parent.id), "--depends-on", first.uuid,
+        "--index", "4", "--max-retries", "7", "--timeout", "30", "--cooldown", "2.5",
+        "--relatable", "symbol:BTC:USD", "--key", "btc-1",
+        "--at", "2031-05-06T07:08:09.123456+02:00",
+    )  # fmt: skip
+    step = app.step(document["id"])
+    assert document["uuid"] == step.uuid
+    assert (step.action, step.label, step.arguments) == ("fetch", "BTC now", {"symbol": "BTC", "n": [1, 2.5, None]})
+    assert (step.queue, step.group, step.priority, step.index) == ("candles", "omega", "high", 4)
+    assert (step.parent_step_id, step.max_retries, step.timeout, step.cooldown) == (parent.id, 7, 30.0, 2.5)
+    assert (step.relatable_type, step.relatable_id, step.idempotency_key) == ("symbol", "BTC:USD", "btc-1")
+    assert step.dispatch_after == datetime(2031, 5, 6, 5, 8, 9, 123456, tzinfo=UTC)
+    assert ask(url_of(app), "show", step.uuid)["depends_on"] == [first.id]
+
+
+def test_a_handler_can_be_enqueued_into_a_block(app: Stepwell) -> None:
+    step = app.step(app.enqueue("behave"))
+    document = ask(url_of(app), "enqueue", "tidy", "--block", str(step.block_uuid), "--type", "resolve-exception")
+    assert (document["state"], document["reason"], document["group"]) == ("NotRunnable", "dormant", step.group)
+
+
+def test_a_delay_counts_from_now(app: Stepwell) -> None:
+    before = app.database.now()
+    document = ask(url_of(app), "enqueue", "fetch", "--delay", "90")
+    due = datetime.fromisoformat(document["dispatch_after"])
+    assert before + timedelta(seconds=89) < due < app.database.now() + timedelta(seconds=91)
+
+
+def test_a_moment_without_an_offset_is_utc(app: Stepwell) -> None:
+    document = ask(url_of(app), "enqueue", "fetch", "--at", "2031-05-06 07:08")
+    assert document["dispatch_after"] == "2031-05-06T07:08:00.000000+00:00"
+
+
+def test_arguments_can_come_from_stdin(app: Stepwell) -> None:
+    run(url_of(app), "enqueue", "fetch", "--arguments", "-", stdin='{"symbol": "ETH"}')
+    assert app.steps()[0].arguments == {"symbol": "ETH"}
+
+
+def test_a_second_step_with_the_key_is_not_created(app: Stepwell) -> None:
+    first = ask(url_of(app), "enqueue", "fetch", "--key", "once")
+    assert ask(url_of(app), "enqueue", "fetch", "--key", "once")["id"] == first["id"]
+    assert "belongs to step" in run(url_of(app), "enqueue", "other", "--key", "once", code=1).stderr
+    assert len(app.steps()) == 1
+
+
+def test_enqueue_says_what_it_made(app: Stepwell) -> None:
+    said = run(url_of(app), "enqueue", "fetch", "--label", "fetch BTC").stdout
+    (step,) = app.steps()
+    assert said.startswith(f"step {step.id} (fetch BTC) is Pending in group {step.group}, queue default\n")
+    assert step.uuid in said
+
+
+# retry, cancel, skip -----------------------------------------------------------------------------------
+
+
+def failed(app: Stepwell) -> int:
+    """The id of a step that failed, with its two followers NotRunnable behind it, under a parent that failed."""
+    children = [{"outcome": ["fail", "ok"], "label": "broken"}, {"index": 2}, {"index": 3}]
+    app.enqueue("behave", {"spawn": children})
+    app.run_until_idle()
+    return next(step.id for step in app.steps() if step.label == "broken")
+
+
+def test_a_retry_brings_back_what_went_with_the_step(app: Stepwell) -> None:
+    number = failed(app)
+    everything = sorted(step.id for step in app.steps())
+    document = ask(url_of(app), "retry", str(number), "--who", "ann", "--why", "the file was mended")
+    assert document["revived"] == everything
+    assert document["step"]["state"] == "Pending"
+    last = app.history(number)[-1]
+    assert (last.actor, last.reason) == ("operator:ann", "operator: the file was mended")
+
+
+def test_a_retry_reports_the_steps_that_returned_to_pending(app: Stepwell) -> None:
+    number = failed(app)
+    others = ", ".join(str(step.id) for step in reversed(app.steps()) if step.id != number)
+    assert run(url_of(app), "retry", str(number)).stdout == (
+        f"step {number} (broken) is Pending again; steps {others} came back with it\n"
+    )
+
+
+def test_without_a_name_it_is_the_user_of_the_machine(app: Stepwell) -> None:
+    step = app.enqueue("fetch")
+    run(url_of(app), "cancel", str(step.id))
+    assert app.history(step)[-1].actor == f"operator:{getpass.getuser()}"
+
+
+def test_cancel_includes_the_descendants(app: Stepwell) -> None:
+    step = app.enqueue("fetch")
+    app.enqueue("fetch", parent=step)
+    said = run(url_of(app), "cancel", step.uuid, "--why", "not needed").stdout
+    assert said == f"step {step.id} (fetch) is Cancelled; what is below it follows with the next ticks\n"
+    run(url_of(app), "dispatch")
+    assert {found.state for found in app.steps()} == {State.CANCELLED}
+    assert run(url_of(app), "cancel", step.uuid, code=1).stdout == ""
+
+
+def test_cancel_of_a_running_step_names_its_worker(app: Stepwell) -> None:
+    step = app.enqueue("behave")
+    runner = app.inline_runner()
+    app.dispatch_once()
+    runner.claim(1)
+    assert (
+        f"its process is told and lets go soon (worker {runner.worker.id})"
+        in run(url_of(app), "cancel", str(step.id)).stdout
+    )
+    runner.close()
+
+
+def test_skip_concludes_a_step(app: Stepwell) -> None:
+    step = app.enqueue("fetch")
+    assert ask(url_of(app), "skip", str(step.id), "--why", "done by hand")["step"]["state"] == "Skipped"
+    assert app.history(step)[-1].reason == "operator: done by hand"
+
+
+# the breaker -------------------------------------------------------------------------------------------
+
+
+def test_pause_and_resume_turn_the_breaker(app: Stepwell) -> None:
+    document = ask(url_of(app), "pause", "--who", "ann", "--why", "deploy")
+    assert (document["dispatching"], document["changed_by"], document["reason"]) == (False, "operator:ann", "deploy")
+    assert document["changed_at"].endswith("+00:00")
+    said = run(url_of(app), "stats").stdout
+    assert "PAUSED by ann since " in said
+    assert ": deploy" in said
+    assert not app.breaker.state().dispatching
+    assert run(url_of(app), "resume").stdout == "dispatching: on\n"
+    assert app.breaker.state().dispatching
+
+
+def test_one_workflow_can_be_paused(app: Stepwell) -> None:
+    held, free = app.enqueue("behave"), app.enqueue("behave")
+    assert ask(url_of(app), "pause", "--workflow", str(held.id), "--why", "look first") == {
+        "workflow": held.uuid,
+        "paused": True,
+    }
+    app.run_until_idle()
+    assert (app.step(held).state, app.step(free).state) == (State.PENDING, State.COMPLETED)
+    assert "look first" in run(url_of(app), "explain", str(held.id)).stdout
+    assert run(url_of(app), "resume", "--workflow", str(held.id)).stdout == f"workflow {held.uuid} goes on\n"
+    app.run_until_idle()
+    assert app.step(held).state is State.COMPLETED
+
+
+def test_a_restart_is_safe_when_paused_and_nothing_is_in_flight(app: Stepwell) -> None:
+    assert ask(url_of(app), "safe-to-restart", code=1)["dispatching"] is True
+    run(url_of(app), "pause")
+    assert run(url_of(app), "safe-to-restart").stdout.startswith("safe to restart")
+    run(url_of(app), "resume")
+    app.enqueue("behave", group="beta")
+    runner = app.inline_runner()
+    app.dispatch_once()
+    run(url_of(app), "pause")
+    assert run(url_of(app), "safe-to-restart", code=1).stdout == "not safe to restart: 1 dispatched\n"
+    run(url_of(app), "safe-to-restart", "--group", "alpha")
+    run(url_of(app), "safe-to-restart", "--group", "beta", code=1)
+    runner.round()
+    assert ask(url_of(app), "safe-to-restart")["safe"] is True
+    runner.close()
+
+
+def test_a_drain_without_waiting_pauses_and_reports_what_still_runs(app: Stepwell) -> None:
+    app.enqueue("behave")
+    runner = app.inline_runner()
+    app.dispatch_once()
+    said = run(url_of(app), "drain", "--why", "deploy", code=1).stdout
+    assert "not safe to restart: 1 dispatched" in said
+    assert "`stepwell resume`" in said
+    assert app.breaker.state().reason == "deploy"
+    runner.round()
+    assert ask(url_of(app), "drain")["safe"] is True
+    assert app.breaker.state().reason == "deploy", "who paused it first stays on record"
+    runner.close()
+
+
+def test_a_drain_that_runs_out_of_time_ends_with_1(app: Stepwell) -> None:
+    app.enqueue("behave")
+    runner = app.inline_runner()
+    app.dispatch_once()
+    assert ask(url_of(app), "drain", "--wait", "--timeout", "0.01", code=1)["dispatched"] == 1
+    assert any("not safe to restart" in line for line in on_terminal(url_of(app), "drain", "--timeout", "0", code=1))
+    runner.close()
+
+
+def test_a_drain_waits_until_the_last_step_has_ended(app: Stepwell) -> None:
+    app.enqueue("behave")
+    runner = app.inline_runner()
+    app.dispatch_once()
+    with process(url_of(app), "drain", "--wait") as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == "draining: 1 step dispatched, 0 running\n"
+        runner.round()
+        said, complaint = waiting.communicate(timeout=PATIENCE)
+    assert (waiting.returncode, complaint) == (0, "")
+    assert said.startswith("safe to restart")
+    runner.close()
+
+
+def test_interrupting_a_drain_reports_that_dispatching_stays_paused(app: Stepwell) -> None:
+    app.enqueue("behave")
+    runner = app.inline_runner()
+    app.dispatch_once()
+    with process(url_of(app), "drain", "--wait") as waiting:
+        assert waiting.stdout is not None
+        waiting.stdout.readline()
+        waiting.send_signal(signal.SIGINT)
+        _, complaint = waiting.communicate(timeout=PATIENCE)
+    assert waiting.returncode == 1
+    assert complaint == "Stopped waiting. Dispatching stays paused: `stepwell resume` dispatches again.\n"
+    runner.close()

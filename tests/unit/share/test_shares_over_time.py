@@ -1,0 +1,84 @@
+"""Shares that hold over many claims, however small each of them is."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwell.share.over_time import SharesOverTime
+from stepwell.share.strategies import DivideTotalValueEqually
+
+WEIGHTS = {"mail": 3, "report": 2, "sync": 1}
+PLENTY = dict.fromkeys(WEIGHTS, 1_000)
+
+actions = st.sampled_from("abcdef")
+counts = st.dictionaries(actions, st.integers(0, 9), max_size=6)
+priorities = st.dictionaries(actions, st.one_of(st.integers(1, 50), st.fractions(min_value="1/9", max_value=9)))
+
+
+def chosen(turns: SharesOverTime, waiting: Mapping[str, int], held: Mapping[str, int] | None = None) -> str:
+    (action,) = (action for action, count in turns.grants(1, waiting, WEIGHTS, held or {}).items() if count)
+    return action
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_many_small_claims_make_exact_shares(size: int) -> None:
+    turns = SharesOverTime(slots=size)
+    ran: Counter[str] = Counter()
+    for _ in range(600 // size):
+        ran.update(turns.grants(size, PLENTY, WEIGHTS))
+    assert ran == {"mail": 300, "report": 200, "sync": 100}
+
+
+def test_no_action_waits_longer_than_its_share_allows() -> None:
+    turns = SharesOverTime(slots=1)
+    order = [chosen(turns, PLENTY) for _ in range(600)]
+    places = {action: [place for place, who in enumerate(order) if who == action] for action in WEIGHTS}
+    gaps = {action: max(after - before for before, after in pairwise(places[action])) for action in WEIGHTS}
+    assert gaps == {"mail": 3, "report": 3, "sync": 6}
+
+
+@pytest.mark.parametrize(("window", "ends"), [(4, 1), (5, 3), (20, 7)])
+def test_claims_ahead_of_the_slots_make_exact_shares_too(window: int, ends: int) -> None:
+    turns, line, ran = SharesOverTime(slots=1), deque[str](), Counter[str]()
+    while ran.total() < 600:
+        for action, count in turns.grants(window - len(line), PLENTY, WEIGHTS, Counter(line)).items():
+            line.extend([action] * count)
+        ran.update(line.popleft() for _ in range(ends))
+    assert all(abs(ran[action] - 100 * weight) <= window for action, weight in WEIGHTS.items())
+
+
+def test_an_action_with_nothing_waiting_saves_up_no_share() -> None:
+    turns = SharesOverTime(slots=1)
+    for _ in range(100):
+        chosen(turns, {"mail": 5, "report": 5})
+    first = [chosen(turns, PLENTY) for _ in range(6)]
+    assert Counter(first) == {"mail": 3, "report": 2, "sync": 1}
+
+
+def test_a_long_run_in_one_of_two_slots_leaves_the_other_to_the_rest_in_turn() -> None:
+    turns = SharesOverTime(slots=2)
+    assert Counter(chosen(turns, PLENTY, {"mail": 1}) for _ in range(90))["sync"] >= 10
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), counts, counts), max_size=12), st.integers(1, 9), priorities)
+def test_every_claim_by_itself_is_sound(claims, slots, weights) -> None:
+    turns = SharesOverTime(slots)
+    for size, waiting, held in claims:
+        granted = turns.grants(size, waiting, weights, held)
+        assert sum(granted.values()) == min(size, sum(waiting.values()))
+        assert all(0 <= count <= waiting[action] for action, count in granted.items())
+        with_work = [action for action, count in waiting.items() if count]
+        if size >= len(with_work) and slots >= len(with_work):
+            assert all(granted[action] or held.get(action) for action in with_work)
+
+
+@given(st.integers(6, 20), counts, priorities)
+def test_the_first_claim_is_divided_as_if_there_were_no_memory(size, waiting, weights) -> None:
+    granted = SharesOverTime(slots=9).grants(size, waiting, weights)
+    assert granted == DivideTotalValueEqually().grants(size, waiting, weights)
