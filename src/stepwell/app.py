@@ -80,6 +80,7 @@ class Stepwell:
         uuids = Uuid7Generator()
         self.breaker = Breaker(self.database)
         self.events = Events()
+        self.events.follow(self.database.hooks)
         self.limits = Limits(self.database)
         self.running_steps = RunningSteps(self.database, uuids)
         self._creator = Creator(self.database, self._queues, uuids)

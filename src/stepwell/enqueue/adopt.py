@@ -7,12 +7,14 @@ from typing import Final
 
 from stepwell.define.drafts import NewStep
 from stepwell.enqueue.create import Creator
+from stepwell.enqueue.create.announce import created
 from stepwell.enqueue.create.enrol import enrol
 from stepwell.enqueue.create.neighbours import write_neighbours
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.blocks import refuse_names_of_blocks
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
+from stepwell.model.states import State
 from stepwell.store import Transaction
 from stepwell.store.engine import adoption
 from stepwell.store.engine.adoption import NewRow
@@ -65,7 +67,7 @@ def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
     except InvalidStep as error:
         _refuse(tx, row, str(error), names, now)
         return
-    _write_place(tx, placement)
+    _write_place(tx, placement, now)
     write_neighbours(tx, neighbours, [placement])
     if row.type == "resolve-exception":
         adoption.send_to_sleep(tx, id=row.id, actor=ACTOR, now=now)
@@ -99,7 +101,7 @@ def _placement(row: NewRow) -> Placement:
     return Placement(draft, uuid=row.uuid, id=row.id)
 
 
-def _write_place(tx: Transaction, placement: Placement) -> None:
+def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
     adoption.place_step(
         tx,
         id=placement.id,
@@ -112,11 +114,13 @@ def _write_place(tx: Transaction, placement: Placement) -> None:
         priority=placement.priority,
         shares_block=placement.block != placement.uuid,
     )
+    if tx.is_followed:  # only now: whoever wrote the row told nobody
+        tx.changed([created(placement.id, placement.workflow, placement.draft.action, State.PENDING, None, now)])
 
 
 def _refuse(tx: Transaction, row: NewRow, message: str, names: Names, now: datetime) -> None:
     """Nothing is lost: the row ends Failed with the reason, in a block and a workflow of its own."""
     placement = Placement(NewStep(action=row.action), uuid=row.uuid, id=row.id)
     place(tx, [placement], names)
-    _write_place(tx, placement)
+    _write_place(tx, placement, now)
     adoption.refuse_step(tx, id=row.id, actor=ACTOR, message=message, now=now)

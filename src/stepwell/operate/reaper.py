@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from stepwell.events import Events, GroupStalled, StepFailed, StepRescued
+from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
 from stepwell.run.finish import RESCUES
@@ -99,7 +99,7 @@ class Reaper:
         _LOGGER.warning("step %d (%s): %s; it is %s", step_id, row.action, error, state)
         self._events.publish(StepRescued(step_id, row.action, worker, poison))
         if poison:
-            self._events.publish(StepFailed(step_id, row.action, POISON, error))
+            self._events.publish(FailureNotification(step_id, row.action, POISON, error))
 
     def _recover_untaken(self, reaped: Reaped) -> None:
         now = self._database.now()

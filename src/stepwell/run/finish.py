@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from stepwell.define.transport import from_wire
 from stepwell.enqueue.create import Creator
-from stepwell.events import Events, StepFailed
+from stepwell.events import Events, FailureNotification
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import BadChildren, InvalidStep, KeyConflict
 from stepwell.model.reasons import BAD_CHILDREN
@@ -87,7 +87,7 @@ class Finisher:
     def _notify(self, claim: Claim, ending: Ending, state: State | None) -> None:
         if state is State.FAILED and ending.notify:
             reason = ending.reason or ("poison" if ending.verb == "rescue" else ending.verb)
-            self._events.publish(StepFailed(claim.step_id, claim.step.action, reason, ending.error))
+            self._events.publish(FailureNotification(claim.step_id, claim.step.action, reason, ending.error))
 
     def _create_children(
         self, tx: Transaction, claim: Claim, children: Sequence[dict[str, Any]], now: datetime

@@ -31,6 +31,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     attempt: int
     error: str | None
+    duration: float | None = None
 
 
 InTransaction: TypeAlias = Callable[["Transaction", Sequence[Change]], None]
@@ -53,6 +54,10 @@ class ChangeHooks:
         """Call this with the changes of every transaction that was committed, while `is_wanted` says so."""
         self._after_commit.append(hook)
         self._is_wanted.append(is_wanted)
+
+    def write_too(self) -> bool:
+        """Whether some of them work in the transaction of a change: then it takes more than one statement."""
+        return bool(self._in_transaction)
 
     def are_wanted(self) -> bool:
         """Whether anybody follows: hot paths gather no changes for nobody."""

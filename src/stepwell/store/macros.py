@@ -32,7 +32,7 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
     "changes": dict.fromkeys(
         (SQLITE, POSTGRES),
         "RETURNING id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
-        "    updated_at AS at, attempts AS attempt, last_error AS error",
+        "    updated_at AS at, attempts AS attempt, last_error AS error, duration",
     ),
     # The run that writes is the one that holds the lease.
     "holder": dict.fromkeys(

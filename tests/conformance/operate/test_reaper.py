@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell import Reschedule, Skip, Stepwell
-from stepwell.events import GroupStalled, StepFailed, StepRescued
+from stepwell.events import FailureNotification, GroupStalled, StepRescued
 from stepwell.operate.reaper import (
     DEAD_WORKER_RETENTION_SECONDS,
     SPREAD_SECONDS,
@@ -50,8 +50,8 @@ def test_a_step_whose_worker_died_returns_to_pending_three_times_and_then_fails_
     engine: Engine, rescued: list[StepRescued]
 ) -> None:
     engine.plant("step", group=GROUP)
-    failed: list[StepFailed] = []
-    engine.app.events.on(StepFailed)(failed.append)
+    failed: list[FailureNotification] = []
+    engine.app.events.on(FailureNotification)(failed.append)
     reaper = engine.app.reaper()
     for count in (1, 2, 3, 4):
         with engine.worker() as runner:

@@ -26,7 +26,7 @@ from stepwell import (
     Stop,
 )
 from stepwell.define.outcomes import Fail
-from stepwell.events import StepFailed
+from stepwell.events import FailureNotification
 from stepwell.run.finish import Finisher
 from stepwell.store import Conflict, Transaction
 from stepwell.testing import ManualClock
@@ -423,7 +423,7 @@ def test_the_names_of_the_ancestor_do_the_same(app: Stepwell, clock: ManualClock
 
 def test_a_failure_is_published_to_subscribers_unless_it_is_non_notifiable(app: Stepwell, clock: ManualClock) -> None:
     told: list[tuple[str, str | None, str | None]] = []
-    app.events.on(StepFailed)(lambda event: told.append((event.action, event.reason, event.error)))
+    app.events.on(FailureNotification)(lambda event: told.append((event.action, event.reason, event.error)))
     Script(app, clock, {"name": "silent"}, compute=NonNotifiable("known")).run()
     Script(app, clock, {"name": "loud"}, compute=Permanent("new")).run()
     Script(app, clock, {"name": "retried"}, compute=[OSError("once"), 1]).run()

@@ -19,6 +19,7 @@ from uuid import uuid4
 from stepwell import Stepwell
 from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Permanent, Skip, Stop
+from stepwell.events import StepChanged
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused
 from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
@@ -33,6 +34,9 @@ ACTION: Final = "explore"
 OUTCOMES: Final = ("ok", "fail", "stop", "skip", "cancel")
 
 Fate = tuple[State, str | None]
+Told = tuple[State | None, State, str | None, str | None, int]
+
+_HISTORY: Final = "SELECT step_id, from_state, to_state, reason, actor, attempt FROM step_transitions ORDER BY id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +259,8 @@ class Voyage:
         if ACTION not in app.jobs.actions():
             app.job(name=ACTION)(lambda: None)
         self.app, self._trees, self._chance, self._slots = app, trees, chance, slots
+        self._events: list[StepChanged] = []
+        app.events.on(StepChanged)(self._events.append)
         self._finisher = Finisher(app.database)
         self._runner = app.inline_runner(slots=slots)
         self._groups = [row["group"] for row in app.groups()]
@@ -379,6 +385,26 @@ class Voyage:
         assert self.app.sweep() == []
         assert self.app.stats()["agenda"] == {}, "something is still on the agenda"
         assert [fate for fate in self.fates().values() if fate[0] in UNFINISHED] == []
+        assert self._told() == self._written(), "events and history differ"
+
+    def _told(self) -> dict[int, list[Told]]:
+        """What the events told of each step, in their order."""
+        told: dict[int, list[Told]] = {}
+        for event in self._events:
+            fact = (event.from_state, event.to_state, event.reason, event.actor, event.attempt)
+            told.setdefault(event.step_id, []).append(fact)
+        return told
+
+    def _written(self) -> dict[int, list[Told]]:
+        """What the history has on record of the same steps."""
+        first = min((event.step_id for event in self._events), default=0)
+        rows = self.app.database.read(lambda tx: tx.fetch(_HISTORY, {}))
+        written: dict[int, list[Told]] = {}
+        for row in rows:
+            if row["step_id"] >= first:
+                fact = (row["from_state"], row["to_state"], row["reason"], row["actor"], row["attempt"])
+                written.setdefault(row["step_id"], []).append(fact)
+        return written
 
     def close(self) -> None:
         self._runner.close()

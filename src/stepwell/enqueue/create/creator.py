@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from stepwell.define.drafts import NewStep
+from stepwell.enqueue.create.announce import announce
 from stepwell.enqueue.create.checks import checked_arguments, known_by_key, refuse_taken_uuids
 from stepwell.enqueue.create.enrol import enrol_created
 from stepwell.enqueue.create.many import insert
@@ -53,7 +54,8 @@ class Creator:
         if is_alone(drafts):
             uuid = self._uuids.next()  # outside of the transaction: the same step if that has to be repeated
             return self._database.transact(
-                lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)], single=True
+                lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)],
+                single=not self._database.hooks.write_too(),
             )
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 
@@ -83,6 +85,7 @@ class Creator:
             insert(tx, in_order, now)
             write_neighbours(tx, neighbours, placements)
             enrol_created(tx, placements, neighbours, now)
+            announce(tx, placements, now)
         created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
 

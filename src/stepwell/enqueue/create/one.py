@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from stepwell.define.drafts import NewStep, due
+from stepwell.enqueue.create.announce import created
 from stepwell.enqueue.place import Names, names_others
 from stepwell.enqueue.place.queues import queue_of
+from stepwell.model.states import State
 from stepwell.model.step import StepRef
 from stepwell.store import Transaction, Wake
 from stepwell.store.engine import creation
@@ -53,4 +55,6 @@ def write_alone(tx: Transaction, draft: NewStep, arguments: str, now: datetime, 
         now=now,
         wakes=tx.wakes_to_send(*wakes),
     )
+    if tx.is_followed:
+        tx.changed([created(number, uuid, draft.action, State.PENDING, None, now)])
     return StepRef(number, uuid)

@@ -87,7 +87,7 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
     states = {each.id: _STATES[each.state] for each in finished}
     if tx.is_followed:
         tx.changed([
-            _completed(run.claim, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED
+            _completed(run, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED
         ])  # fmt: skip
     if deciding := [each.id for each in finished if each.decides]:
         tx.wake(Wake.DECISIONS)
@@ -95,7 +95,8 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
     return states
 
 
-def _completed(claim: Claim, actor: str, now: datetime) -> Change:
+def _completed(run: Success, actor: str, now: datetime) -> Change:
+    claim = run.claim
     return Change(
         step_id=claim.step_id,
         workflow_id=claim.step.workflow_id,
@@ -107,6 +108,7 @@ def _completed(claim: Claim, actor: str, now: datetime) -> Change:
         at=now,
         attempt=claim.step.attempts,
         error=None,
+        duration=run.duration,
     )
 
 

@@ -1,0 +1,38 @@
+"""Telling those who follow changes that steps were created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from stepwell.enqueue.place import Placement
+from stepwell.model.reasons import DORMANT
+from stepwell.model.states import State
+from stepwell.store import Change, Transaction
+
+
+def announce(tx: Transaction, placements: Iterable[Placement], now: datetime) -> None:
+    """Tell of all of them, if anybody follows."""
+    if tx.is_followed:
+        tx.changed([_created(placement, now) for placement in placements])
+
+
+def _created(placement: Placement, now: datetime) -> Change:
+    state, reason = (State.NOT_RUNNABLE, DORMANT) if placement.is_dormant else (State.PENDING, None)
+    return created(placement.id, placement.workflow, placement.draft.action, state, reason, now)
+
+
+def created(step_id: int, workflow: str, action: str, state: State, reason: str | None, now: datetime) -> Change:
+    """The creation of a step as a change."""
+    return Change(
+        step_id=step_id,
+        workflow_id=workflow,
+        action=action,
+        from_state=None,
+        to_state=state,
+        reason=reason,
+        actor=None,
+        at=now,
+        attempt=0,
+        error=None,
+    )

@@ -1,0 +1,58 @@
+"""Subscribers: called after the commit; one that raises changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from stepwell.events.catalogue import Event, StepChanged, event_of
+from stepwell.store import Change, ChangeHooks
+
+_LOGGER: Final = logging.getLogger("stepwell.events")
+
+E = TypeVar("E", bound=Event)
+
+
+class Events:
+    """The subscribers of an app.
+
+    >>> from stepwell.events import GroupStalled
+    >>> events = Events()
+    >>> @events.on(GroupStalled)
+    ... def page(event: GroupStalled) -> None:
+    ...     print(event.name, event.group)
+    >>> events.publish(GroupStalled("alpha", 7, 60.0))
+    group.no_progress alpha
+    """
+
+    def __init__(self) -> None:
+        self._subscribers: list[tuple[type[Event], Callable[[Any], None]]] = []
+
+    def on(self, kind: type[E]) -> Callable[[Callable[[E], None]], Callable[[E], None]]:
+        """Call a function for every event of a kind (or of its subclasses)."""
+
+        def subscribe(function: Callable[[E], None]) -> Callable[[E], None]:
+            self._subscribers.append((kind, function))
+            return function
+
+        return subscribe
+
+    def publish(self, event: Event) -> None:
+        for kind, function in self._subscribers:
+            if isinstance(event, kind):
+                try:
+                    function(event)
+                except Exception:
+                    _LOGGER.exception("a subscriber of %s raised", event.name)
+
+    def follow(self, hooks: ChangeHooks) -> None:
+        """Publish every change of a step's state that this process commits."""
+        hooks.after_commit(self._publish_changes, self._has_subscribers_of_changes)
+
+    def _has_subscribers_of_changes(self) -> bool:
+        return any(issubclass(kind, StepChanged) or issubclass(StepChanged, kind) for kind, _ in self._subscribers)
+
+    def _publish_changes(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.publish(event_of(change))
