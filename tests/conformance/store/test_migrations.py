@@ -13,12 +13,11 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.model.clock import SystemClock
-from stepwell.model.errors import DatabaseUnavailable, SchemaError
+from stepwell.model.errors import DatabaseBusy, SchemaError
+from stepwell.store import database, open_database
 from stepwell.store import migrate as migrating
-from stepwell.store import open_database
 from stepwell.store.definitions import definitions
 from stepwell.store.migrate import Migration, known_migrations, migrate
-from stepwell.store.sqlite import connection
 from stepwell.store.sqlite import database as sqlite
 from stepwell.testing import behave
 from tests.conformance.support.engine import in_processes
@@ -214,17 +213,17 @@ def test_a_file_that_is_no_database_is_refused_and_left_byte_for_byte(tmp_path: 
     assert list(tmp_path.iterdir()) == [diary]
 
 
-def test_a_database_that_somebody_keeps_locked_is_called_unavailable(
+def test_a_database_that_somebody_keeps_locked_opens_and_is_called_busy_by_what_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path}/stepwell.db"
     create(url)
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(database, "CONFLICT_TRIES", 2)
     with plain(url) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DatabaseUnavailable, match="database is locked"):
-            Stepwell(url).open()
+        with Stepwell(url) as app, pytest.raises(DatabaseBusy, match="database is locked"):
+            app.enqueue("behave")
     works(url)
 
 

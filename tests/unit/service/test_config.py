@@ -25,7 +25,7 @@ from stepwell.service.config.numbers import Seconds, Size, WholeNumber
 from stepwell.service.config.reference import settings_table
 from stepwell.service.config.words import Choice, FilePath, Flag, Text
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
 Load = Callable[..., Config]
 

@@ -110,7 +110,7 @@ class DispatcherSettings:
         constant="dispatch.lock:LOCK_SECONDS",
     )
     sweep_seconds: float = setting(
-        300.0, Seconds(1), "Time between two sweeps.", constant="dispatch.dispatcher:SWEEP_SECONDS"
+        300.0, Seconds(1), "Time between two sweeps.", constant="dispatch.sweep_part:SWEEP_SECONDS"
     )
     ticks_kept: int = setting(
         1_000, WholeNumber(1), "Ticks of each group that stay in the tick log.", constant="dispatch.tick:TICKS_KEPT"
