@@ -22,7 +22,7 @@ from stepwell.look import explain as explaining
 from stepwell.look.explain import Explanation
 from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
-from stepwell.model.errors import InvalidStep, StepwellError
+from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
@@ -200,21 +200,12 @@ class Stepwell:
 
     def run_until_idle(self, *, slots: int = 8, watch: Watch | None = None, max_rounds: int = 100_000) -> int:
         """Dispatch and run inline until nothing more can be done now; returns how many runs there were."""
-        dispatcher, runner = self.dispatcher(), self.inline_runner(slots=slots, watch=watch)
-        runs = 0
+        queues = usual_queues(self._queues())
+        runner = InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch, waits_for_ticks=False)
         try:
-            for _ in range(max_rounds):
-                reports = dispatcher.round()
-                for report in reports:
-                    if report.error is not None:
-                        raise report.error
-                ran = runner.round()
-                runs += ran
-                if not ran and not any(report.changed for report in reports):
-                    return runs
+            return runner.run_until_idle(self.dispatcher(), max_rounds)
         finally:
             runner.close()
-        raise StepwellError(f"the steps did not come to rest in {max_rounds} rounds")
 
     # look ---------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The inline runner: claims dispatched steps and runs their code here and now, one after the other.
+"""The inline runner: claims steps and runs their code here and now, one after the other.
 
 It is a worker like any other to the rest of the system (a row, lanes, slots, leases); tests, the demo and small
 programs use it.
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.claimed import Claim
 from stepwell.model.error_text import describe
-from stepwell.model.errors import DatabaseUnavailable
+from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.channel import DirectChannel, run_here
@@ -25,6 +26,9 @@ from stepwell.run.heartbeat import ThreadHeartbeat
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database
+
+if TYPE_CHECKING:
+    from stepwell.dispatch.dispatcher import Dispatcher
 
 HEARTBEAT_SECONDS: Final = 10.0
 
@@ -40,30 +44,62 @@ class InlineRunner:
         queues: Sequence[str] = (),
         slots: int = 8,
         watch: Callable[[RunningStep, State | None], None] | None = None,
+        *,
+        waits_for_ticks: bool = True,
     ) -> None:
+        """`waits_for_ticks`: claim only what a tick has dispatched, and not what is merely open."""
         self._database = database
         self._registry = registry
         self._finisher = finisher
         self._watch = watch
         self.worker = WorkerRow(database, queues, registry.actions(), slots)
-        self._claimer = Claimer(database, self.worker, waits_for_ticks=True)
+        self._claimer = Claimer(database, self.worker, waits_for_ticks=waits_for_ticks)
         self._last_seen = database.now()
 
     def round(self) -> int:
-        """Claim what is dispatched, as many as there are slots, and run it; returns how many were run."""
+        """Claim as many steps as there are slots and run them; returns how many were run."""
+        with self.beating():
+            return self._round()
+
+    def run_until_idle(self, dispatcher: Dispatcher, max_rounds: int) -> int:
+        """Dispatch and run until nothing more can be done now; returns how many runs there were.
+
+        Decisions come first, so that a cascade ends what it has to before more is claimed.
+        """
+        runs = 0
+        with self.beating():
+            for _ in range(max_rounds):
+                reports = dispatcher.round(open_too=False)
+                for report in reports:
+                    if report.error is not None:
+                        raise report.error
+                ran = self._round()
+                runs += ran
+                if not ran and not any(report.changed for report in reports):
+                    return runs
+        raise StepwellError(f"the steps did not come to rest in {max_rounds} rounds")
+
+    def _round(self) -> int:
         self.heartbeat()
         claims = deque(self.claim(self.worker.slots))
         found = len(claims)
-        heart = ThreadHeartbeat()
-        heart.start(self.worker)  # a run may take longer than a worker is waited for
         try:
             while claims:
                 self._run(claims.popleft())
         finally:
-            heart.stop()
-            for claim in claims:  # something came through that was not a job's: these have not begun
+            for claim in claims:  # an error that was not the job's: these have not begun
                 self._finisher.hand_back(claim)
         return found
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Write heartbeats from a thread meanwhile: a run may take longer than the lease of a silent worker."""
+        heartbeat = ThreadHeartbeat()
+        heartbeat.start(self.worker)
+        try:
+            yield
+        finally:
+            heartbeat.stop()
 
     def heartbeat(self) -> None:
         """Say that this runner is alive, if it is time to."""
@@ -73,7 +109,7 @@ class InlineRunner:
             self._last_seen = self._database.now()
 
     def claim(self, limit: int) -> list[Claim]:
-        """Dispatched to Running, under a new token."""
+        """To Running, under a new token."""
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:

@@ -41,6 +41,7 @@ class Statement:
         self.name = function.__name__
         self.subject = function.__module__.rpartition(".")[2]
         self._function = function
+        self.prepared: dict[str, Any] = {}  # by dialect, what its transactions keep about the statement
 
     def __str__(self) -> str:
         return f"{self.subject}.{self.name}"

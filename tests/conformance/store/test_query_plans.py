@@ -20,7 +20,7 @@ from bench.shapes import blocked, finished
 from stepwell import NewStep, Stepwell
 from stepwell.store import Transaction
 from stepwell.store.engine import ticks
-from stepwell.store.sqlite.transaction import adapt, compiled
+from stepwell.store.sqlite.transaction import adapt, parts_of
 from stepwell.store.statement import statements
 from stepwell.testing import behave
 from tests.databases import fresh_database
@@ -238,7 +238,7 @@ def _scans(app: Stepwell, tx: Transaction, name: str, large: Collection[str] = L
     sql = _sql(app)[name]
     names = set(re.findall(r"(?<!:):(\w+)" if _is_sqlite(app) else r"%\((\w+)\)s", sql))
     values = {parameter: _value(tx, parameter, app) for parameter in names}
-    texts = compiled(sql).parts if _is_sqlite(app) else [sql]
+    texts = parts_of(sql) if _is_sqlite(app) else [sql]
     return [scan for text in texts for scan in _plan_scans(app, tx, text, values, large)]
 
 

@@ -16,7 +16,8 @@ from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict
 from stepwell.store.engine import schema
-from stepwell.store.rows import builder
+from stepwell.store.macros import POSTGRES
+from stepwell.store.rows import Values, builder
 from stepwell.store.statement import Statement
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
@@ -53,7 +54,7 @@ translated: Final = _Translation()
 
 
 class PostgresTransaction(Transaction):
-    dialect = "postgres"
+    dialect = POSTGRES
 
     def __init__(
         self,
@@ -68,30 +69,30 @@ class PostgresTransaction(Transaction):
         self.has_begun = False  # whether the server has answered anything
 
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
+        ready = prepared(statement)
         with translated, self._cursor(tuple_row) as cursor:
-            cursor.execute(*self._ready(statement, parameters))
-            names = tuple(column.name for column in cursor.description or ())
+            cursor.execute(ready.sql, _adapted(parameters))
             rows = cursor.fetchall()
             self.has_begun = True
-        if not statement.gives_all:
-            return builder(statement.returns, names)(rows[0]) if rows else None
-        build = builder(statement.returns, names)
-        return [build(values) for values in rows]
+            if not rows:
+                return [] if ready.gives_all else None
+            build = ready.build
+            if build is None:
+                names = tuple(column.name for column in cursor.description or ())
+                build = ready.build = builder(statement.returns, names)
+        return [build(values) for values in rows] if ready.gives_all else build(rows[0])
 
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
         with translated, self._cursor(args_row(statement.returns)) as cursor:
-            found = cursor.execute(*self._ready(statement, parameters)).fetchall()
+            found = cursor.execute(prepared(statement).sql, _adapted(parameters)).fetchall()
             self.has_begun = True
             return found
 
     def change(self, statement: Statement, parameters: dict[str, Any]) -> int:
         with translated, self._cursor(tuple_row) as cursor:
-            changed = cursor.execute(*self._ready(statement, parameters)).rowcount
+            changed = cursor.execute(prepared(statement).sql, _adapted(parameters)).rowcount
             self.has_begun = True
             return changed
-
-    def _ready(self, statement: Statement, parameters: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
-        return statement.sql(self.dialect).encode(), {name: _adapt(value) for name, value in parameters.items()}
 
     def _cursor(self, row_factory: Any) -> psycopg.Cursor[Any]:
         return self._connection.cursor(row_factory=row_factory)
@@ -127,6 +128,28 @@ class PostgresTransaction(Transaction):
         with translated, self._cursor(tuple_row) as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
+
+
+class Prepared:
+    """A statement as psycopg takes it."""
+
+    __slots__ = ("build", "gives_all", "sql")
+
+    def __init__(self, statement: Statement) -> None:
+        self.sql = statement.sql(POSTGRES).encode()
+        self.gives_all = statement.gives_all
+        self.build: Callable[[Values], Any] | None = None  # known when the first rows come
+
+
+def prepared(statement: Statement) -> Prepared:
+    found: Prepared | None = statement.prepared.get(POSTGRES)
+    if found is None:
+        found = statement.prepared[POSTGRES] = Prepared(statement)
+    return found
+
+
+def _adapted(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: _adapt(value) for name, value in parameters.items()}
 
 
 def _adapt(value: Any) -> Any:
