@@ -67,13 +67,13 @@ def _run(entry: Entry, database: str, work: str, sizes: Sizes) -> Iterator[Measu
         yield figure if figure.value is None else replace(figure, detail=f"{figure.detail}; {durability}")
 
 
-def output_of(command: Sequence[str], environment: dict[str, str], seconds: float) -> str:
+def output_of(command: Sequence[str], environment: dict[str, str], seconds: float, folder: Path = ROOT) -> str:
     """What it says on stdout; when it ends badly, its last word is the reason why nothing was measured."""
     with tempfile.TemporaryFile("w+", errors="replace") as complaints:
         # Its input is its lifeline: when that ends, it ends its workers and itself.
         with subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -42,7 +42,7 @@ class Own(Peer):
     settings = f"{SLOTS[EXECUTOR]} slots each"
 
     def prepare(self) -> None:
-        pass  # the app has made its tables
+        app.open()
 
     def workers(self) -> Sequence[Sequence[str]]:
         how = ["--app", f"{__name__}:app", "--executor", EXECUTOR, "--slots", str(SLOTS[EXECUTOR])]
