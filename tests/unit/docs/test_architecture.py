@@ -77,6 +77,66 @@ def test_what_the_page_names_exists() -> None:
     assert [name for name in NAMES if not exists(name)] == []
 
 
+def test_the_table_of_tables_has_the_writers_and_readers_of_each() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", section("Who writes which table"), re.MULTILINE)
+    told = {table: (subjects_in(written), "effects" in written or "trigger" in written) for table, written, _ in rows}
+    assert told == {table: (writers(table), is_written_by_the_database(table)) for table in tables()}
+    for table, _, read in rows:
+        if read != "everything":
+            assert subjects_in(read) == readers(table) - {"sweep", "invariants"}, table
+
+
+def section(title: str) -> str:
+    return PAGE.read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def subjects_in(cell: str) -> set[str]:
+    """The modules of verbs that a cell names."""
+    return set(re.findall(r"`(\w+)`", cell)) & statements().keys()
+
+
+@cache
+def statements() -> dict[str, str]:
+    """The SQL of each module of verbs, on both databases, and the rows that its functions insert."""
+    found: dict[str, str] = {}
+    for path in (PACKAGE / "store" / "sql").rglob("*.sql"):
+        text = re.sub(r"--.*", "", path.read_text(encoding="utf-8")).replace("@agenda\n", "steps_agenda\n")
+        found[path.stem] = found.get(path.stem, "") + text
+    for path in (PACKAGE / "store" / "engine").glob("*.py"):
+        inserted = re.findall(r'tx\.insert\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
+        if path.stem in found:
+            found[path.stem] += "".join(f"INSERT INTO {table};" for table in inserted)
+    return found
+
+
+def schema(pattern: str) -> str:
+    paths = (PACKAGE / "store" / "schema").rglob(pattern)
+    return "".join(re.sub(r"--.*", "", path.read_text(encoding="utf-8")) for path in paths)
+
+
+def tables() -> set[str]:
+    return set(re.findall(r"CREATE TABLE (\w+)", schema("*.sql")))
+
+
+def writes(sql: str, table: str) -> bool:
+    is_sequence = f"nextval('{table}')" in sql
+    return is_sequence or re.search(rf"(?:INSERT INTO|UPDATE|DELETE FROM) {table}\b", sql) is not None
+
+
+def writers(table: str) -> set[str]:
+    return {subject for subject, sql in statements().items() if writes(sql, table)}
+
+
+def readers(table: str) -> set[str]:
+    reads = re.compile(rf"(?<!DELETE )(?:FROM|JOIN) {table}\b")
+    return {subject for subject, sql in statements().items() if reads.search(sql)}
+
+
+def is_written_by_the_database(table: str) -> bool:
+    """Whether a trigger does; but only the state of a step is news: times and the spelling of a UUID are not."""
+    return table != "steps" and (writes(schema("triggers.sql"), table) or writes(schema("effects.sql"), table))
+
+
 def test_a_name_that_does_not_exist_is_found() -> None:
     wrong = ["store/changed.py", "finish_lots", "steps_plan", "Worker.spin", "stepwell fly", "@nothing", "make haste"]
     assert not [name for name in wrong if exists(name)]
