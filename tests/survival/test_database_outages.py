@@ -107,7 +107,7 @@ def test_an_enqueue_whose_answer_is_lost_creates_one_step(postgres_url: str, whe
     try:
         with Stepwell(proxy.url) as app:
             app.enqueue("work", label="first")
-            proxy.lose(b"WITH turn AS", when)
+            proxy.lose(b"WITH rotation AS", when)
             ref = app.enqueue("work", label="second")
             assert proxy.has_cut
             assert [step.id for step in app.steps(limit=10) if step.label == "second"] == [ref.id]

@@ -80,10 +80,11 @@ def test_a_job_may_have_processes_of_its_own(well: Well) -> None:
 def test_a_job_that_only_the_worker_knows_fails_with_the_reason(well: Well) -> None:
     """The processes of the slots import the app by its name: what a program defines besides, they do not know."""
     program = """
+from stepwell.service.crew import Crew
 from tests.survival import jobs
 app = jobs.make()
 app.job(name="besides", retries=0)(lambda: None)
-app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make").run()
+Crew([app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make")]).run()
 """
     environment = {**os.environ, jobs.DATABASE: well.url, jobs.FOLDER: str(well.folder)}
     well.add("unknown", action="besides")
