@@ -75,7 +75,7 @@ class OwnServer:
 
 
 # What commits: the word itself, and the statement that creates a step in a transaction of its own.
-COMMITS = (b"COMMIT\0", b"WITH turn AS")
+COMMITS = (b"COMMIT\0", b"WITH rotation AS")
 NO_TRANSACTION = b"Z\0\0\0\5I"  # the server is ready for the next one
 # A statement is given a name and its text once; from then on only its name is said.
 PREPARE = re.compile(rb"P.{4}(_pg3_\d+)\0([^\0]*)\0", re.DOTALL)
