@@ -139,7 +139,7 @@ class Loader:
         self._rows = {
             "steps": [], "step_transitions": [], "steps_agenda": [], "steps_unconcluded": [], "step_dependencies": []
         }  # fmt: skip
-        self._ids = iter(self._database.transact(lambda tx: creation.take_step_ids(tx, BATCH)))
+        self._ids = iter(self._database.transact(lambda tx: creation.reserve_step_ids(tx, BATCH)))
         self._uuids, self._left = iter(self.uuids.many(BATCH)), BATCH
 
     def _write(self, tx: Transaction) -> None:

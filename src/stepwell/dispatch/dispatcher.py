@@ -18,8 +18,8 @@ from stepwell.store import Database, Transaction
 from stepwell.store.engine import ticks
 
 # Batches of new rows (plain SQL) that are adopted before the groups get their ticks again: 10,000 rows.
-ADOPTIONS_AT_ONCE: Final = 20
-MARKS_AT_ONCE: Final = 1_000  # that are looked at before the groups get their ticks
+ADOPTION_BATCHES_PER_ROUND: Final = 20
+IDLE_MARKS_PER_ROUND: Final = 1_000  # that are looked at before the groups get their ticks
 
 
 class Dispatcher:
@@ -65,9 +65,9 @@ class Dispatcher:
 
     def _groups_with_work(self, open_too: bool) -> list[str]:
         found = self._probe(open_too)
-        if found and self.groups is None and self._forget_idle_marks():
+        if found and self.groups is None and self._delete_idle_marks():
             found = self._probe(open_too)
-        for _ in range(ADOPTIONS_AT_ONCE):
+        for _ in range(ADOPTION_BATCHES_PER_ROUND):
             if None not in found:
                 break
             now = self._database.now()
@@ -78,12 +78,12 @@ class Dispatcher:
                 break
         return [group for group in found if group is not None and (self.groups is None or group in self.groups)]
 
-    def _forget_idle_marks(self) -> int:
+    def _delete_idle_marks(self) -> int:
         """Most steps that end decide nothing that was not decided with their end: no group needs a tick for that."""
 
         def work(tx: Transaction) -> int:
             ticks.keep_to_indexes(tx)
-            return ticks.forget_idle_marks(tx, limit=MARKS_AT_ONCE)
+            return ticks.delete_idle_marks(tx, limit=IDLE_MARKS_PER_ROUND)
 
         return self._database.transact(work)
 

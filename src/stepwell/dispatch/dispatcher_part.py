@@ -13,10 +13,10 @@ from stepwell.store.wake import Listener
 # An idle dispatcher looks again after this long: the floor under every wake-up.
 IDLE_SECONDS: Final = 1.0
 # A look that found nothing is repeated after four times as long as it took: beside busy workers, looking takes long.
-EMPTY_LOOK_FACTOR: Final = 4.0
-MAX_EMPTY_LOOK_SECONDS: Final = 0.05
+EMPTY_POLL_FACTOR: Final = 4.0
+MAX_EMPTY_POLL_SECONDS: Final = 0.05
 # A worker in the same process hears of new work first: two that ask at once keep each other waiting.
-AFTER_WORKERS_SECONDS: Final = 0.002
+WORKER_HEAD_START_SECONDS: Final = 0.002
 
 
 class DispatcherPart(Part):
@@ -32,7 +32,7 @@ class DispatcherPart(Part):
 
     def listen(self) -> Listener:
         listener = self._database.listen()
-        listener.alert_seconds = AFTER_WORKERS_SECONDS
+        listener.alert_seconds = WORKER_HEAD_START_SECONDS
         return listener
 
     def round(self, wakes: Collection[Wake]) -> float:
@@ -54,7 +54,7 @@ class DispatcherPart(Part):
             return 0.0
         self._next_due = self._when_due()
         now = self._database.clock.monotonic()
-        self._not_before = now + min(EMPTY_LOOK_FACTOR * (now - started), MAX_EMPTY_LOOK_SECONDS)
+        self._not_before = now + min(EMPTY_POLL_FACTOR * (now - started), MAX_EMPTY_POLL_SECONDS)
         return max(0.0, min(self._next_look, self._next_due) - now)
 
     def _when_due(self) -> float:

@@ -56,11 +56,11 @@ def take(database: Database, group: str, owner: str) -> GroupLock | None:
     def work(tx: Transaction) -> GroupLock | None:
         now = database.now()
         deadline = now + timedelta(seconds=LOCK_SECONDS)
-        taken = ticks.take_lock(tx, group=group, owner=owner, now=now, deadline=deadline)
+        taken = ticks.acquire_lock(tx, group=group, owner=owner, now=now, deadline=deadline)
         if taken is None:
             return None
         tick = ticks.begin_tick(tx, group=group, owner=owner, now=now)
-        ticks.note_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
+        ticks.set_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
         return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now))
 
     return database.transact(work)
@@ -69,7 +69,7 @@ def take(database: Database, group: str, owner: str) -> GroupLock | None:
 def _survey(tx: Transaction, group: str, now: datetime) -> Survey:
     breaker = settings.breaker_state(tx)
     marks = ticks.marks_of_group(tx, group=group)
-    business = ticks.unfinished_business(tx, group=group, now=now)
+    business = ticks.pending_work(tx, group=group, now=now)
     return Survey(
         breaker is not None and breaker.is_on,
         [mark.id for mark in marks],

@@ -93,7 +93,7 @@ STATE_PHASES: Final = (
 )
 
 
-def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool = True, due: bool = True) -> int:
+def process_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool = True, due: bool = True) -> int:
     """Open the steps that the marked changes have made ready, then forget the marks; gives how many were opened.
 
     Only the marks that every phase of this tick has seen are forgotten: others may have come meanwhile. `unchecked`
@@ -107,7 +107,7 @@ def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool 
         opened += agenda.open_due(tx, group=at.group, now=at.now)
     if marks:
         opened += agenda.open_ready(tx, ids=agenda.steps_to_check(tx, group=at.group), now=at.now)
-        ticks.forget_marks(tx, ids=marks)
+        ticks.delete_marks(tx, ids=marks)
     return opened
 
 

@@ -38,20 +38,20 @@ def sweep(database: Database, groups: Collection[str] | None = None) -> list[Fin
 
 
 def _sweep_group(tx: Transaction, group: str) -> list[Finding]:
-    verbs.hold_one_snapshot(tx)
+    verbs.use_one_snapshot(tx)
     ticks.keep_to_indexes(tx)
     if verbs.has_marks(tx, group=group):
         return []  # decisions are under way: the ticks will make them
     findings = []
-    for row in verbs.wrong_in_blocks(tx, group=group):
-        verbs.drop_block_entry(tx, id=row.id)
-        verbs.mend_block_entry(tx, id=row.id)
+    for row in verbs.wrong_block_entries(tx, group=group):
+        verbs.delete_block_entry(tx, id=row.id)
+        verbs.repair_block_entry(tx, id=row.id)
         findings.append(Finding(row.id, row.finding))
-    for row in verbs.wrong_on_agenda(tx, group=group):
-        verbs.drop_agenda_entry(tx, id=row.id)
-        verbs.mend_agenda_entry(tx, id=row.id)
+    for row in verbs.wrong_agenda_entries(tx, group=group):
+        verbs.delete_agenda_entry(tx, id=row.id)
+        verbs.repair_agenda_entry(tx, id=row.id)
         findings.append(Finding(row.id, row.finding))
-    for row in verbs.unannounced_decisions(tx, group=group):
+    for row in verbs.unmarked_decisions(tx, group=group):
         verbs.mark_again(tx, id=row.id)
         findings.append(Finding(row.id, row.finding))
     return findings

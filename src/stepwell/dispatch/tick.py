@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.lock import GroupLock, Survey
 from stepwell.dispatch.log import TickLog
-from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick, settle_marks
+from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick, process_marks
 from stepwell.model import codec
 from stepwell.model.errors import LockLost
 from stepwell.share.strategies import NORMAL_SHARE
@@ -126,7 +126,7 @@ class Tick:
             ended = replace(report, phases=list(report.phases))
             # A phase of this tick that moved rows may have sent some back to Pending, unchecked.
             unchecked = lock.survey.unchecked or any(phase["rows"] for phase in report.phases)
-            ended.opened = settle_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
+            ended.opened = process_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
             done = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else None
             if done is None:
                 ended.breaker_on = False
@@ -196,7 +196,7 @@ class Tick:
                 error=None if report.error is None else codec.clean_text(repr(report.error), 2_000),
             )
         else:
-            ticks.forget_tick(tx, tick=lock.tick)
+            ticks.delete_tick(tx, tick=lock.tick)
         # The token counts the ticks of this group, kept or not; the ids are shared by all groups.
         if lock.token % 100 == 0:
             ticks.prune_ticks(tx, group=lock.group, keep=TICKS_KEPT)

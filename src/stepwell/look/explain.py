@@ -46,7 +46,7 @@ class Explanation:
 def explain(database: Database, step: Step) -> Explanation:
     """Look at one step the way the dispatcher does."""
     if step.state is not State.PENDING:
-        return Explanation(step.id, step.name, step.state, _story(database, step), False)
+        return Explanation(step.id, step.name, step.state, _describe_state(database, step), False)
 
     def look(tx: Transaction) -> list[Obstacle]:
         readiness = explaining.readiness(tx, id=step.id)
@@ -179,7 +179,7 @@ def _limits(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Ite
     maxima = {(row.kind, row.name): row.maximum for row in limits.limits(tx)}
     if not maxima:
         return
-    running = limits.running_of_queues(tx)
+    running = limits.running_by_lane(tx)
     for kind, name in (("total", ""), ("queue", step.queue), ("action", step.action)):
         if (kind, name) in maxima:
             count = sum(row.running for row in running if kind == "total" or getattr(row, kind) == name)
@@ -203,7 +203,7 @@ _CONDITIONS: tuple[Callable[[Transaction, Step, Readiness, datetime], Iterator[O
 )  # fmt: skip
 
 
-def _story(database: Database, step: Step) -> str:
+def _describe_state(database: Database, step: Step) -> str:
     """Where a step is that is not waiting to be dispatched."""
     match step.state:
         case State.DISPATCHED:
@@ -217,14 +217,14 @@ def _story(database: Database, step: Step) -> str:
         case State.NOT_RUNNABLE if step.reason == DORMANT:
             return "it is an exception handler and sleeps until a step of its block fails"
         case State.NOT_RUNNABLE:
-            culprits = ", ".join(_named(row) for row in database.read(lambda tx: _culprits(tx, step)))
+            culprits = ", ".join(_named(row) for row in database.read(lambda tx: _blockers(tx, step)))
             return f"it cannot run ({step.reason}) because of {culprits}: retry or skip that, and it comes back"
     cause = f" ({step.reason})" if step.reason else ""
     error = f": {step.error_message}" if step.error_message else ""
     return f"it ended {step.state}{cause}{error}"
 
 
-def _culprits(tx: Transaction, step: Step) -> Sequence[Named | Step]:
+def _blockers(tx: Transaction, step: Step) -> Sequence[Named | Step]:
     """What keeps a NotRunnable step from running: above it, or before it in its block or among its dependencies."""
     if step.reason == PARENT_NOT_RUNNABLE and step.parent_step_id is not None:
         parent = reading.step_by_id(tx, id=step.parent_step_id)

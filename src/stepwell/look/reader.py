@@ -66,7 +66,7 @@ class Reader:
         for step in self._database.read(lambda tx: reading.tree_below(tx, id=top.id)):
             if step.id != top.id and step.parent_step_id is not None:
                 below.setdefault(step.parent_step_id, []).append(step)
-        return _grow(top, below)
+        return _build_tree(top, below)
 
     def stats(self) -> dict[str, Any]:
         """Counts by state, by stage of the agenda and by group, and the live workers."""
@@ -133,7 +133,7 @@ class Reader:
         return self._database.read(reading.database_version)
 
 
-def _grow(top: Step, below: dict[int, list[Step]]) -> TreeNode:
+def _build_tree(top: Step, below: dict[int, list[Step]]) -> TreeNode:
     root = TreeNode(top, [])
     stack = [root]
     while stack:

@@ -48,7 +48,7 @@ class Actions:
 
         def work(tx: Transaction) -> None:
             if not verb(tx, id=step_id, actor=actor, reason=reason_of(why), now=now):
-                raise _already(tx, step_id, done)
+                raise _refusal(tx, step_id, done)
 
         self._database.transact(work)
 
@@ -57,10 +57,10 @@ class Actions:
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            operator.hold_group_of(tx, id=step_id)
+            operator.lock_group_of(tx, id=step_id)
             before = _lock(tx, step_id)
             if not operator.skip_by_hand(tx, id=step_id, actor=actor, reason=reason_of(why), now=now):
-                raise _already(tx, step_id, "skipped")
+                raise _refusal(tx, step_id, "skipped")
             _revive_after_conclusion(tx, before, actor, now)
 
         self._database.transact(work)
@@ -71,14 +71,14 @@ class Actions:
         text = codec.encode(response, "response")
 
         def work(tx: Transaction) -> None:
-            operator.hold_group_of(tx, id=step_id)
+            operator.lock_group_of(tx, id=step_id)
             before = _lock(tx, step_id)
             reason = reason_of(why)
             if not operator.complete_by_hand(tx, id=step_id, actor=actor, reason=reason, response=text, now=now):
                 if before.state in (State.DISPATCHED, State.RUNNING):
                     raise ActionRefused(f"{before} is {before.state}; cancel it or let it end first")
                 if before.state in (State.COMPLETED, State.SKIPPED):
-                    raise _already(tx, step_id, "completed")
+                    raise _refusal(tx, step_id, "completed")
                 raise ActionRefused(f"{before} has unfinished children; they would be orphaned: cancel them first")
             _revive_after_conclusion(tx, before, actor, now)
 
@@ -89,20 +89,20 @@ class Actions:
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> list[int]:
-            operator.hold_group_of(tx, id=step_id)
+            operator.lock_group_of(tx, id=step_id)
             target = _lock(tx, step_id)
             _refuse_unretriable(target)
             ancestors = _revivable_ancestors(tx, target)
-            revived = _all_that_come_back(tx, {step_id}, {step.id for step in ancestors})
+            revived = _steps_to_revive(tx, {step_id}, {step.id for step in ancestors})
             steps = operator.lock_for_revival(tx, ids=sorted(revived))
-            _refuse_held(steps)
-            _refuse_futile(tx, target, steps)
+            _refuse_leased(steps)
+            _refuse_pointless_retry(tx, target, steps)
             operator.revive(tx, ids=sorted(revived - {step_id}), actor=actor, reason=REVIVED, now=now)
             operator.revive(tx, ids=[step_id], actor=actor, reason=reason_of(why), now=now)
             operator.recheck_dependents(tx, ids=sorted(revived))
             for step in steps:
                 if step.type == "resolve-exception" and step.id != step_id:
-                    operator.put_to_sleep_again(tx, id=step.id, actor=actor, now=now)
+                    operator.make_dormant_again(tx, id=step.id, actor=actor, now=now)
             return sorted(revived)
 
         return self._database.transact(work)
@@ -112,9 +112,9 @@ class Actions:
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            operator.hold_group_of_workflow(tx, workflow=workflow)
+            operator.lock_groups_of_workflow(tx, workflow=workflow)
             operator.pause_workflow(tx, workflow=workflow, actor=actor, reason=storable(why), now=now)
-            operator.withdraw_workflow(tx, workflow=workflow)
+            operator.remove_workflow_from_agenda(tx, workflow=workflow)
 
         self._database.transact(work)
 
@@ -136,7 +136,7 @@ def _lock(tx: Transaction, step_id: int) -> LockedStep:
     return found[0]
 
 
-def _already(tx: Transaction, step_id: int, done: str) -> ActionRefused:
+def _refusal(tx: Transaction, step_id: int, done: str) -> ActionRefused:
     row = _lock(tx, step_id)
     return ActionRefused(f"{row} is {row.state} and cannot be {done}; nothing changed")
 
@@ -174,7 +174,7 @@ def _revivable_ancestors(tx: Transaction, target: LockedStep) -> list[LockedStep
     return found
 
 
-def _all_that_come_back(tx: Transaction, whole: set[int], raised: set[int]) -> set[int]:
+def _steps_to_revive(tx: Transaction, whole: set[int], raised: set[int]) -> set[int]:
     """All that comes back, transitively, with steps that do: with `whole` ones also what is below them.
 
     What stands behind may be below other ancestors. If these failed only through their children they are raised, too;
@@ -187,7 +187,7 @@ def _all_that_come_back(tx: Transaction, whole: set[int], raised: set[int]) -> s
             waiting.setdefault(found_behind.parent_step_id, set()).add(found_behind.id)
         found, lifted = set(operator.revivable_below(tx, ids=sorted(new & whole))), set[int]()
         for parent_id in list(waiting):
-            chain = _chain_to_raise(tx, parent_id, whole | raised | found)
+            chain = _ancestors_to_revive(tx, parent_id, whole | raised | found)
             if chain is not None:
                 lifted |= chain
                 found |= waiting.pop(parent_id)
@@ -197,7 +197,7 @@ def _all_that_come_back(tx: Transaction, whole: set[int], raised: set[int]) -> s
     return whole | raised
 
 
-def _chain_to_raise(tx: Transaction, step_id: int | None, raised: set[int]) -> set[int] | None:
+def _ancestors_to_revive(tx: Transaction, step_id: int | None, raised: set[int]) -> set[int] | None:
     """The steps from here up that failed only through their children; None if one ended otherwise."""
     chain: set[int] = set()
     while step_id is not None and step_id not in raised:
@@ -211,7 +211,7 @@ def _chain_to_raise(tx: Transaction, step_id: int | None, raised: set[int]) -> s
     return chain
 
 
-def _refuse_held(rows: list[LockedStep]) -> None:
+def _refuse_leased(rows: list[LockedStep]) -> None:
     for row in rows:
         if row.lease_worker is not None:
             raise ActionRefused(
@@ -220,7 +220,7 @@ def _refuse_held(rows: list[LockedStep]) -> None:
             )
 
 
-def _refuse_futile(tx: Transaction, target: LockedStep, rows: list[LockedStep]) -> None:
+def _refuse_pointless_retry(tx: Transaction, target: LockedStep, rows: list[LockedStep]) -> None:
     """A parent whose own code is done, with nothing below it to run again, would fail again at once."""
     if target.own_code_done_at is None or target.child_block_uuid is None:
         return
@@ -242,13 +242,13 @@ def _revive_after_conclusion(tx: Transaction, before: LockedStep, actor: str, no
     """
     if before.state not in (*_RETRIABLE, State.NOT_RUNNABLE):
         return
-    revived = _all_that_come_back(tx, set(), {before.id})
+    revived = _steps_to_revive(tx, set(), {before.id})
     parent_id = before.parent_step_id
     if parent_id is not None and not _siblings_keep_parent_from_completing(tx, parent_id):
-        revived |= _all_that_come_back(tx, set(), _chain_to_raise(tx, parent_id, revived) or set())
+        revived |= _steps_to_revive(tx, set(), _ancestors_to_revive(tx, parent_id, revived) or set())
     revived.discard(before.id)
     steps = operator.lock_for_revival(tx, ids=sorted(revived))
-    _refuse_held(steps)
+    _refuse_leased(steps)
     operator.revive(tx, ids=sorted(revived), actor=actor, reason=REVIVED, now=now)
     operator.recheck_dependents(tx, ids=sorted(revived))
 

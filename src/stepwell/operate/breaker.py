@@ -13,7 +13,7 @@ from stepwell.store import Database
 from stepwell.store.engine import settings
 
 # A drain looks this often: soon enough for a person who waits, rare enough to cost nothing.
-DRAIN_LOOK_SECONDS: Final = 0.2
+DRAIN_POLL_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +100,4 @@ class Breaker:
             over = deadline is not None and clock.monotonic() >= deadline
             if safety.safe or over or (stop is not None and stop.is_set()):
                 return safety
-            clock.sleep(DRAIN_LOOK_SECONDS)
+            clock.sleep(DRAIN_POLL_SECONDS)

@@ -30,19 +30,19 @@ CHECKS: Final = {
 class Violation:
     """A promise that a step breaks."""
 
-    promise: str
+    invariant: str
     step_id: int
     finding: str
 
     def __str__(self) -> str:
-        return f"step {self.step_id} breaks «{self.promise}»: {self.finding}"
+        return f"step {self.step_id} breaks «{self.invariant}»: {self.finding}"
 
 
 def check_invariants(database: Database) -> list[Violation]:
     """Every violation, in one snapshot per promise; an empty list is the expected answer."""
     return [
-        Violation(promise, row.id, row.finding)
-        for promise, verb in CHECKS.items()
+        Violation(invariant, row.id, row.finding)
+        for invariant, verb in CHECKS.items()
         for row in database.read(partial(_ask, verb))
     ]
 

@@ -26,13 +26,13 @@ _LOGGER: Final = logging.getLogger("stepwell.reaper")
 ACTOR: Final = "reaper"
 ROUND_SECONDS: Final = 5.0
 # A Dispatched step that no worker has taken for so long goes back to its turn: others may be more urgent by now.
-UNTAKEN_SECONDS: Final = 300.0
+UNCLAIMED_SECONDS: Final = 300.0
 # The rows of dead workers are kept so long, for people to see.
 DEAD_WORKER_RETENTION_SECONDS: Final = 300.0
 STALLED_SECONDS: Final = 60.0
 # A worker that dies takes all its steps with it, and nobody knows which of them did it. From the second time on they
 # come back one by one, within so many seconds for each time before: the innocent are done when the other one runs.
-SPREAD_SECONDS: Final = 10.0
+RESCUE_SPREAD_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -41,9 +41,9 @@ class Reaped:
 
     rescued: list[int] = field(default_factory=list)
     poisoned: list[int] = field(default_factory=list)
-    release_lease: list[int] = field(default_factory=list)
+    leases_released: list[int] = field(default_factory=list)
     recovered: list[int] = field(default_factory=list)
-    workers_forgotten: int = 0
+    workers_deleted: int = 0
     locks_released: int = 0
     stalled: list[str] = field(default_factory=list)
 
@@ -56,20 +56,20 @@ class Reaper:
         self._events = events
         self.round_seconds = round_seconds
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the oldest step that could run, and since when
-        self._alarmed: set[str] = set()
+        self._reported_stalled: set[str] = set()
 
     def round(self) -> Reaped:
         """Look once."""
         reaped = Reaped()
         for row in self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
             self._end_dead_lease(row, reaped)
-        self._recover_untaken(reaped)
+        self._recover_unclaimed(reaped)
         now = self._database.now()
         look_at_keys_left_behind(self._database, now)
         overdue = _ago(now, DEAD_WORKER_RETENTION_SECONDS)
-        if self._database.read(lambda tx: reaping.is_anything_overdue(tx, now=now, before=overdue)):
-            self._tidy_up(reaped, now)
-        self._look_for_stalled_groups(reaped)
+        if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
+            self._delete_expired_rows(reaped, now)
+        self._report_stalled_groups(reaped)
         return reaped
 
     def _end_dead_lease(self, row: DeadLease, reaped: Reaped) -> None:
@@ -77,10 +77,10 @@ class Reaper:
         now = self._database.now()
         if row.state is not State.RUNNING:
             if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
-                reaped.release_lease.append(step_id)
+                reaped.leases_released.append(step_id)
             return
-        error = f"its worker {worker} {_fate(row, now)} while it ran"
-        back = now + timedelta(seconds=random.uniform(0, SPREAD_SECONDS * row.rescues))
+        error = f"its worker {worker} {_why_dead(row, now)} while it ran"
+        back = now + timedelta(seconds=random.uniform(0, RESCUE_SPREAD_SECONDS * row.rescues))
 
         def work(tx: Transaction) -> State | None:
             # This transaction may have waited long for its turn, and the worker was heard of meanwhile.
@@ -101,9 +101,9 @@ class Reaper:
         if poison:
             self._events.publish(FailureNotification(step_id, row.action, POISON, error))
 
-    def _recover_untaken(self, reaped: Reaped) -> None:
+    def _recover_unclaimed(self, reaped: Reaped) -> None:
         now = self._database.now()
-        found = self._database.read(lambda tx: reaping.untaken(tx, now=now, before=_ago(now, UNTAKEN_SECONDS)))
+        found = self._database.read(lambda tx: reaping.unclaimed(tx, now=now, before=_ago(now, UNCLAIMED_SECONDS)))
         for row in found:
 
             def work(tx: Transaction, step_id: int = row.id) -> bool:
@@ -113,20 +113,20 @@ class Reaper:
                 reaped.recovered.append(row.id)
                 _LOGGER.warning("step %d (%s) was dispatched and nobody took it", row.id, row.action)
 
-    def _tidy_up(self, reaped: Reaped, now: datetime) -> None:
+    def _delete_expired_rows(self, reaped: Reaped, now: datetime) -> None:
         def work(tx: Transaction) -> None:
-            reaped.workers_forgotten = reaping.forget_dead_workers(tx, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
+            reaped.workers_deleted = reaping.delete_dead_workers(tx, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
             reaped.locks_released = reaping.release_dead_locks(tx, now=now)
 
         self._database.transact(work)
 
-    def _look_for_stalled_groups(self, reaped: Reaped) -> None:
+    def _report_stalled_groups(self, reaped: Reaped) -> None:
         """Eligible work, a free slot that serves it, and the same step at the head for too long."""
         now = self._database.now()
 
-        def look(tx: Transaction) -> list[reaping.FirstInLine]:
+        def look(tx: Transaction) -> list[reaping.NextRunnable]:
             ticks.keep_to_indexes(tx)
-            return reaping.first_in_line(tx, now=now)
+            return reaping.next_runnable_by_group(tx, now=now)
 
         heads = {row.group: row.step_id for row in self._database.read(look)}
         self._waiting = {
@@ -136,17 +136,17 @@ class Reaper:
         for group, (head, since) in self._waiting.items():
             seconds = (now - since).total_seconds()
             if seconds < STALLED_SECONDS:
-                self._alarmed.discard(group)
+                self._reported_stalled.discard(group)
             else:
                 reaped.stalled.append(group)
-                if group not in self._alarmed:
-                    self._alarmed.add(group)
+                if group not in self._reported_stalled:
+                    self._reported_stalled.add(group)
                     _LOGGER.error(
                         "group %s makes no progress: step %d could run for %.0f s and a slot is free; "
                         "is a dispatcher running? (stepwell explain %d)", group, head, seconds, head,
                     )  # fmt: skip
                     self._events.publish(GroupStalled(group, head, seconds))
-        self._alarmed &= self._waiting.keys()
+        self._reported_stalled &= self._waiting.keys()
 
 
 def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
@@ -154,7 +154,7 @@ def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> 
     return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
 
 
-def _fate(row: DeadLease, now: datetime) -> str:
+def _why_dead(row: DeadLease, now: datetime) -> str:
     if row.alive_until is None:
         return "was gone"
     if row.alive_until <= now:

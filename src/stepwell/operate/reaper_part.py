@@ -15,8 +15,8 @@ from stepwell.store import Database, Wake
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
 # After missing more than two rounds, half a lease for the heartbeats of the living: one is due every third of a lease.
-AWAY_ROUNDS: Final = 2
-PATIENCE_SECONDS: Final = ALIVE_SECONDS / 2
+MISSED_ROUNDS: Final = 2
+HEARTBEAT_GRACE_SECONDS: Final = ALIVE_SECONDS / 2
 
 
 class ReaperPart(Part):
@@ -36,11 +36,11 @@ class ReaperPart(Part):
         if elapsed < self._next:
             return self._next - elapsed
         late = 0.0 if self._expected is None else (now - self._expected).total_seconds()
-        if late > AWAY_ROUNDS * self._reaper.round_seconds:
+        if late > MISSED_ROUNDS * self._reaper.round_seconds:
             # The machine slept, the database was out, or this process was stopped: all workers look dead, and most
             # are not.
-            _LOGGER.warning("reaper was away for %.0f s; waiting %.0f s for heartbeats", late, PATIENCE_SECONDS)
-            pause = PATIENCE_SECONDS
+            _LOGGER.warning("reaper was away for %.0f s; waiting %.0f s for heartbeats", late, HEARTBEAT_GRACE_SECONDS)
+            pause = HEARTBEAT_GRACE_SECONDS
         else:
             self._rescued += len(self._reaper.round().rescued)
             pause = self._reaper.round_seconds

@@ -44,24 +44,24 @@ class ChangeHooks:
     def __init__(self) -> None:
         self._in_transaction: list[InTransaction] = []
         self._after_commit: list[AfterCommit] = []
-        self._is_wanted: list[Callable[[], bool]] = []
+        self._is_active: list[Callable[[], bool]] = []
 
     def in_transaction(self, hook: InTransaction) -> None:
         """Call this with every change, in the transaction that makes it: what it writes commits with the change."""
         self._in_transaction.append(hook)
 
-    def after_commit(self, hook: AfterCommit, is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Call this with the changes of every transaction that was committed, while `is_wanted` says so."""
+    def after_commit(self, hook: AfterCommit, is_active: Callable[[], bool] = lambda: True) -> None:
+        """Call this with the changes of every transaction that was committed, while `is_active` says so."""
         self._after_commit.append(hook)
-        self._is_wanted.append(is_wanted)
+        self._is_active.append(is_active)
 
-    def write_too(self) -> bool:
+    def has_transaction_hooks(self) -> bool:
         """Whether some of them work in the transaction of a change: then it takes more than one statement."""
         return bool(self._in_transaction)
 
-    def are_wanted(self) -> bool:
+    def is_active(self) -> bool:
         """Whether anybody follows: hot paths gather no changes for nobody."""
-        return bool(self._in_transaction) or any(is_wanted() for is_wanted in self._is_wanted)
+        return bool(self._in_transaction) or any(is_active() for is_active in self._is_active)
 
     def changed(self, tx: Transaction, changes: Sequence[Change]) -> None:
         for hook in self._in_transaction:

@@ -57,7 +57,7 @@ class Statement:
         return hint
 
     @cached_property
-    def gives_all(self) -> bool:
+    def returns_all(self) -> bool:
         """Whether the verb gives every row, and not only the first."""
         hint = typing.get_type_hints(self._function, include_extras=True)["return"]
         return typing.get_origin(hint) is list

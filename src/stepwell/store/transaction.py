@@ -24,13 +24,13 @@ class Transaction(ABC):
         self.changes: list[Change] = []  # for those who follow after the commit
 
     @property
-    def is_followed(self) -> bool:
+    def collects_changes(self) -> bool:
         """Whether anybody wants to know what changes."""
-        return self._hooks.are_wanted()
+        return self._hooks.is_active()
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Tell whoever follows the changes of steps; in here, before the commit, and again after it."""
-        if changes and self.is_followed:
+        if changes and self.collects_changes:
             self.changes += changes
             self._hooks.changed(self, changes)
 

@@ -233,7 +233,7 @@ with Stepwell(url) as app:
         say("inside")
         os.kill(os.getpid(), signal.SIGSTOP)
         raise AssertionError("its transaction should be gone")
-    tick.settle_marks = stopping
+    tick.process_marks = stopping
     report = tick.Tick(app.database, "the stopped one").run("alpha")
     say(report.dispatched)
 """

@@ -106,7 +106,7 @@ def test_a_slow_tick_does_not_release_the_lock_of_the_one_that_overtook_it(engin
 
 def _take_over(tx: Any, engine: Engine) -> int:
     now = engine.clock.now()
-    row = ticks.take_lock(tx, group=GROUP, owner="the other", now=now, deadline=now.replace(year=2030))
+    row = ticks.acquire_lock(tx, group=GROUP, owner="the other", now=now, deadline=now.replace(year=2030))
     assert row is not None
     return row.lock_token
 

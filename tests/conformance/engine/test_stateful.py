@@ -23,7 +23,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from stepwell import Stepwell
 from stepwell.define.drafts import NewStep
 from stepwell.dispatch import lock as group_lock
-from stepwell.dispatch.phases import STATE_PHASES, Moment, settle_marks
+from stepwell.dispatch.phases import STATE_PHASES, Moment, process_marks
 from stepwell.model.states import UNFINISHED, State
 from stepwell.run.finish import Finisher
 from stepwell.store.engine import runs, ticks
@@ -202,7 +202,7 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         at = Moment(lock.group, f"tick:{lock.tick}", app.clock.now())
         app.database.transact(lambda tx: [phase.run(tx, at) for phase in STATE_PHASES])
         connection.commit()
-        app.database.transact(lambda tx: settle_marks(tx, at, lock.survey.marks))
+        app.database.transact(lambda tx: process_marks(tx, at, lock.survey.marks))
         app.database.transact(
             lambda tx: ticks.release_lock(tx, group=lock.group, token=lock.token, now=at.now, ended_early=False)
         )

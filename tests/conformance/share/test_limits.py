@@ -249,7 +249,7 @@ def test_more_steps_of_a_key_than_may_run_are_reported(engine: Engine, hand: Han
     engine.change("UPDATE steps_agenda SET key_blocked = false")  # what no statement of the engine does
     claims = hand.claim(5)
     (violation,) = engine.app.check_invariants()
-    assert (violation.promise, violation.step_id) == ("no more steps of a key run than may", first.id)
+    assert (violation.invariant, violation.step_id) == ("no more steps of a key run than may", first.id)
     assert violation.finding == "with its key k 2 steps hold a lease, and 1 may"
     hand.finish(claims)
 

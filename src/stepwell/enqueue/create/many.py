@@ -55,7 +55,7 @@ _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
 
 def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
     """Number the steps in this order, and write them with their edges."""
-    for placement, number in zip(placements, creation.take_step_ids(tx, len(placements)), strict=True):
+    for placement, number in zip(placements, creation.reserve_step_ids(tx, len(placements)), strict=True):
         placement.id = number
     columns = {name: list(map(read, placements)) for name, read in _ALWAYS.items()}
     for name, (usual, read) in _IF_ANY_DIFFERS.items():

@@ -68,11 +68,11 @@ def place_step(
 
 
 @change
-def leave_new(tx: Transaction, *, id: int) -> int: ...
+def delete_new_entry(tx: Transaction, *, id: int) -> int: ...
 
 
 @transition_in_tick
-def send_to_sleep(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
+def make_dormant(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
     """An exception handler that plain SQL wrote as Pending."""
     ...
 

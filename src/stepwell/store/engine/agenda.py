@@ -17,7 +17,7 @@ def open_ready(tx: Transaction, *, ids: Sequence[int], now: datetime) -> int:
 
 
 @query
-def waiting_behind(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+def steps_waiting_for(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
     """Steps whose last condition may have been the end of these (or of their own code)."""
     ...
 

@@ -34,7 +34,7 @@ def begin_claim(tx: Transaction) -> bool:
 
 
 @query
-def is_there_work(tx: Transaction, *, worker: str) -> bool | None:
+def has_claimable_steps(tx: Transaction, *, worker: str) -> bool | None:
     """A look that only reads."""
     ...
 
@@ -74,7 +74,7 @@ def claim_steps(
     actor = f"worker:{worker}"
     batch = new_batch()
     steps = claim(tx, ids=ids, worker=worker, actor=actor, hostname=hostname, now=now, margin=margin, batch=batch)
-    if tx.is_followed:
+    if tx.collects_changes:
         tx.changed([change for step in steps for change in _changes(step, actor, now)])
     return steps
 

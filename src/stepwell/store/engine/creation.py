@@ -52,16 +52,16 @@ def _numbers(found: int | list[int], count: int) -> Sequence[int]:
     return range(found - count + 1, found + 1) if isinstance(found, int) else found
 
 
-def take_step_ids(tx: Transaction, count: int) -> Sequence[int]:
+def reserve_step_ids(tx: Transaction, count: int) -> Sequence[int]:
     return _numbers(next_step_ids(tx, count=count), count)
 
 
-def take_rotation_numbers(tx: Transaction, count: int) -> Sequence[int]:
+def reserve_rotation_numbers(tx: Transaction, count: int) -> Sequence[int]:
     return _numbers(next_rotation_numbers(tx, count=count), count)
 
 
 @query
-def create_alone(
+def create_independent(
     tx: Transaction,
     *,
     uuid: str,
@@ -104,38 +104,38 @@ def steps_with_keys(tx: Transaction, *, keys: Sequence[str]) -> list[KeyedStep]:
 
 
 @change
-def take_children(tx: Transaction, *, id: int, child_block: str) -> int: ...
+def set_child_block(tx: Transaction, *, id: int, child_block: str) -> int: ...
 
 
 @change
-def note_dependents(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+def set_has_dependents(tx: Transaction, *, ids: Sequence[int]) -> int: ...
 
 
 @change
-def note_block_dependents(tx: Transaction, *, block: str) -> int: ...
+def set_block_has_dependents(tx: Transaction, *, block: str) -> int: ...
 
 
 @change
-def enrol_block(tx: Transaction, *, block: str) -> int: ...
+def add_block_members(tx: Transaction, *, block: str) -> int: ...
 
 
 @change
-def withdraw_successors(tx: Transaction, *, block: str, type: str, index: int) -> int:
+def remove_successors_from_agenda(tx: Transaction, *, block: str, type: str, index: int) -> int:
     """A step was put in front of others of its block: those that have not been dispatched wait for it."""
     ...
 
 
 @change
-def enrol_in_blocks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int: ...
+def add_to_blocks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int: ...
 
 
 @change_and_wake(Wake.WORK)
-def enrol_on_agenda(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None, now: datetime) -> int:
+def add_to_agenda(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None, now: datetime) -> int:
     """Steps that wait for nobody go straight on the agenda."""
     ...
 
 
 @change_and_wake(Wake.DECISIONS)
-def enrol_on_marks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int:
+def add_marks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int:
     """The others are looked at by the next tick, unless something that will end sees to them."""
     ...

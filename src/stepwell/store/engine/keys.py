@@ -18,7 +18,7 @@ def marked_keys(tx: Transaction, *, limit: int) -> list[str]:
 
 
 @change
-def forget_key_marks(tx: Transaction, *, key: str) -> int: ...
+def delete_key_marks(tx: Transaction, *, key: str) -> int: ...
 
 
 @change
@@ -36,13 +36,13 @@ def unblock_key(tx: Transaction, *, key: str, now: datetime) -> int:
 def decide_key(tx: Transaction, key: str, now: datetime) -> int:
     """Give the free places of a key to the steps that wait for it; gives how many were unblocked."""
     lock_name(tx, name=f"concurrency {key}")
-    forget_key_marks(tx, key=key)
+    delete_key_marks(tx, key=key)
     block_key_again(tx, key=key, now=now)
     return unblock_key(tx, key=key, now=now)
 
 
 @query
-def keys_left_behind(tx: Transaction, *, now: datetime) -> list[str]:
+def keys_without_workers(tx: Transaction, *, now: datetime) -> list[str]:
     """Keys of unblocked steps whose workers have died since."""
     ...
 

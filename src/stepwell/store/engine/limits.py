@@ -41,7 +41,7 @@ def lock_limits(tx: Transaction) -> list[LimitRow]:
 
 
 @query
-def running_of_queues(tx: Transaction) -> list[RunningCount]:
+def running_by_lane(tx: Transaction) -> list[RunningCount]:
     """Whoever holds a lease takes room, also after its step was cancelled: until its process has ended."""
     ...
 
@@ -51,16 +51,16 @@ def set_limit(tx: Transaction, *, kind: str, name: str, maximum: int) -> int: ..
 
 
 @change_and_wake(Wake.WORK)
-def lift_limit(tx: Transaction, *, kind: str, name: str) -> int: ...
+def delete_limit(tx: Transaction, *, kind: str, name: str) -> int: ...
 
 
 @query
-def limits_of_code(tx: Transaction) -> list[CodeLimit]: ...
+def code_limits(tx: Transaction) -> list[CodeLimit]: ...
 
 
 @change
-def note_limit_of_code(tx: Transaction, *, name: str, maximum: str, now: datetime) -> int: ...
+def record_code_limit(tx: Transaction, *, name: str, maximum: str, now: datetime) -> int: ...
 
 
 @change
-def forget_limit_of_code(tx: Transaction, *, name: str) -> int: ...
+def delete_code_limit(tx: Transaction, *, name: str) -> int: ...

@@ -64,19 +64,19 @@ def revive(tx: Transaction, *, ids: Sequence[int], actor: str, reason: str, now:
 
 
 @transition
-def put_to_sleep_again(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
+def make_dormant_again(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
     """A handler that came back with its parent waits for a failure, as it did before."""
     ...
 
 
 @query
-def hold_group_of(tx: Transaction, *, id: int) -> str | None:
+def lock_group_of(tx: Transaction, *, id: int) -> str | None:
     """Keep the ticks of the step's group out to the end of this transaction."""
     ...
 
 
 @query
-def hold_group_of_workflow(tx: Transaction, *, workflow: str) -> list[str]: ...
+def lock_groups_of_workflow(tx: Transaction, *, workflow: str) -> list[str]: ...
 
 
 @query
@@ -108,7 +108,7 @@ def resume_workflow(tx: Transaction, *, workflow: str) -> int: ...
 
 
 @change
-def withdraw_workflow(tx: Transaction, *, workflow: str) -> int: ...
+def remove_workflow_from_agenda(tx: Transaction, *, workflow: str) -> int: ...
 
 
 @change

@@ -56,11 +56,11 @@ def lock_name(tx: Transaction, *, name: str) -> int:
 
 
 @query
-def blocks_of_these_names(tx: Transaction, *, uuids: Sequence[str]) -> list[str]: ...
+def existing_blocks(tx: Transaction, *, uuids: Sequence[str]) -> list[str]: ...
 
 
 @query
-def workflow_home(tx: Transaction, *, workflow: str) -> str | None:
+def group_of_workflow(tx: Transaction, *, workflow: str) -> str | None:
     """The group of a workflow that exists."""
     ...
 

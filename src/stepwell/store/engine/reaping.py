@@ -23,12 +23,12 @@ class DeadLease(msgspec.Struct, frozen=True):
     heartbeat_at: datetime | None
 
 
-class Untaken(msgspec.Struct, frozen=True):
+class Unclaimed(msgspec.Struct, frozen=True):
     id: int
     action: str
 
 
-class FirstInLine(msgspec.Struct, frozen=True):
+class NextRunnable(msgspec.Struct, frozen=True):
     group: str
     step_id: int
 
@@ -44,7 +44,7 @@ def is_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | Non
 
 
 @query
-def untaken(tx: Transaction, *, now: datetime, before: datetime) -> list[Untaken]:
+def unclaimed(tx: Transaction, *, now: datetime, before: datetime) -> list[Unclaimed]:
     """Dispatched, and no live worker serves it; or one does and has not taken it since `before`."""
     ...
 
@@ -54,11 +54,11 @@ def recover(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Chan
 
 
 @query
-def is_anything_overdue(tx: Transaction, *, now: datetime, before: datetime) -> bool | None: ...
+def has_expired_rows(tx: Transaction, *, now: datetime, before: datetime) -> bool | None: ...
 
 
 @change
-def forget_dead_workers(tx: Transaction, *, before: datetime) -> int: ...
+def delete_dead_workers(tx: Transaction, *, before: datetime) -> int: ...
 
 
 @change
@@ -66,6 +66,6 @@ def release_dead_locks(tx: Transaction, *, now: datetime) -> int: ...
 
 
 @query
-def first_in_line(tx: Transaction, *, now: datetime) -> list[FirstInLine]:
+def next_runnable_by_group(tx: Transaction, *, now: datetime) -> list[NextRunnable]:
     """For every group, the first step that a free slot could take now."""
     ...

@@ -10,7 +10,7 @@ import msgspec
 from stepwell.model.claimed import Claim
 from stepwell.model.states import State
 from stepwell.store.changes import Change
-from stepwell.store.engine.agenda import open_ready, waiting_behind
+from stepwell.store.engine.agenda import open_ready, steps_waiting_for
 from stepwell.store.engine.claims import new_batch
 from stepwell.store.statement import change, query, records, transition
 from stepwell.store.transaction import Transaction
@@ -85,13 +85,13 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
         batch=new_batch(),
     )
     states = {each.id: _STATES[each.state] for each in finished}
-    if tx.is_followed:
+    if tx.collects_changes:
         tx.changed([
             _completed(run, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED
         ])  # fmt: skip
     if deciding := [each.id for each in finished if each.decides]:
         tx.wake(Wake.DECISIONS)
-        open_behind(tx, deciding, now)
+        open_steps_waiting_for(tx, deciding, now)
     return states
 
 
@@ -112,13 +112,13 @@ def _completed(run: Success, actor: str, now: datetime) -> Change:
     )
 
 
-def open_behind(tx: Transaction, ids: Sequence[int], now: datetime) -> int:
+def open_steps_waiting_for(tx: Transaction, ids: Sequence[int], now: datetime) -> int:
     """Put steps on the agenda that waited for these alone, as the next tick would: it finds the marks all the same.
 
     A chain need not wait for a tick after each of its steps, nor a parent's first children for one. What is opened here
     by a look that was too old is left out by the claim, which looks again.
     """
-    waiting = waiting_behind(tx, ids=ids)
+    waiting = steps_waiting_for(tx, ids=ids)
     return open_ready(tx, ids=waiting, now=now) if waiting else 0
 
 
@@ -247,7 +247,7 @@ def release_lease(tx: Transaction, *, id: int, token: int, now: datetime) -> lis
 
 
 @query
-def hold_lease(tx: Transaction, *, id: int, token: int) -> int | None:
+def lock_lease(tx: Transaction, *, id: int, token: int) -> int | None:
     """Nobody takes the lease away before this transaction ends; None if it is lost already."""
     ...
 
@@ -269,11 +269,11 @@ def record_compute(tx: Transaction, *, id: int, token: int, stage: str, response
 
 
 @change
-def keep_checkpoint(tx: Transaction, *, id: int, token: int, data: str) -> int: ...
+def save_checkpoint(tx: Transaction, *, id: int, token: int, data: str) -> int: ...
 
 
 @change
-def note_progress(tx: Transaction, *, id: int, token: int, done: float, total: float | None) -> int: ...
+def record_progress(tx: Transaction, *, id: int, token: int, done: float, total: float | None) -> int: ...
 
 
 class LogEntry(msgspec.Struct, frozen=True):

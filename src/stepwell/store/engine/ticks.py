@@ -14,7 +14,7 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
 
-class TakenLock(msgspec.Struct, frozen=True):
+class AcquiredLock(msgspec.Struct, frozen=True):
     lock_token: int
     ended_early: bool
 
@@ -26,7 +26,7 @@ class Mark(msgspec.Struct, frozen=True):
     state: State | None
 
 
-class UnfinishedBusiness(msgspec.Struct, frozen=True):
+class PendingWork(msgspec.Struct, frozen=True):
     unchecked: bool
     exhausted: bool
     due: bool
@@ -51,7 +51,7 @@ def groups_with_decisions(tx: Transaction, *, now: datetime) -> list[str | None]
 
 
 @change
-def forget_idle_marks(tx: Transaction, *, limit: int) -> int:
+def delete_idle_marks(tx: Transaction, *, limit: int) -> int:
     """Marks of completed steps that leave nothing to decide."""
     ...
 
@@ -63,7 +63,7 @@ def next_due(tx: Transaction) -> datetime | None:
 
 
 @query
-def take_lock(tx: Transaction, *, group: str, owner: str, now: datetime, deadline: datetime) -> TakenLock | None:
+def acquire_lock(tx: Transaction, *, group: str, owner: str, now: datetime, deadline: datetime) -> AcquiredLock | None:
     """Free, or past its deadline. The previous owner learns from the token that it lost the lock."""
     ...
 
@@ -73,7 +73,7 @@ def begin_tick(tx: Transaction, *, group: str, owner: str, now: datetime) -> int
 
 
 @change
-def note_current_tick(tx: Transaction, *, group: str, token: int, tick: int) -> int: ...
+def set_current_tick(tx: Transaction, *, group: str, token: int, tick: int) -> int: ...
 
 
 @query
@@ -87,11 +87,11 @@ def marks_of_group(tx: Transaction, *, group: str) -> list[Mark]: ...
 
 
 @change
-def forget_marks(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+def delete_marks(tx: Transaction, *, ids: Sequence[int]) -> int: ...
 
 
 @query
-def unfinished_business(tx: Transaction, *, group: str, now: datetime) -> UnfinishedBusiness: ...
+def pending_work(tx: Transaction, *, group: str, now: datetime) -> PendingWork: ...
 
 
 @query
@@ -115,14 +115,14 @@ def dispatch_picked(
     if not ids:
         return []
     changes = dispatch(tx, ids=ids, actor=actor, tick=tick, now=now)
-    note_selected(tx, group=group, now=now)
+    record_selection(tx, group=group, now=now)
     if changes:
         tx.wake(Wake.WORK)
     return changes
 
 
 @change
-def note_selected(tx: Transaction, *, group: str, now: datetime) -> int: ...
+def record_selection(tx: Transaction, *, group: str, now: datetime) -> int: ...
 
 
 @change
@@ -139,7 +139,7 @@ def end_tick(
 
 
 @change
-def forget_tick(tx: Transaction, *, tick: int) -> int: ...
+def delete_tick(tx: Transaction, *, tick: int) -> int: ...
 
 
 @change

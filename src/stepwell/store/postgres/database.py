@@ -36,7 +36,7 @@ NOTIFY_INTERVAL_SECONDS: Final = 0.005
 # A statement is prepared when it is used again on a connection: planning a claim takes longer than running it.
 PREPARE_AFTER: Final = 1
 PREPARED_MAX: Final = 300  # more than there are statements
-RESTED_SECONDS: Final = 1.0
+IDLE_CHECK_SECONDS: Final = 1.0
 _MIGRATION_LOCK: Final = 0x57E9_3E11  # any number will do, as long as it is ours
 
 _LOGGER: Final = logging.getLogger("stepwell.postgres")
@@ -45,10 +45,10 @@ _LOGGER: Final = logging.getLogger("stepwell.postgres")
 _NOT_PREPARED: Final = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
 
 
-def _check_if_rested(connection: psycopg.Connection[Any]) -> None:
+def _check_if_idle(connection: psycopg.Connection[Any]) -> None:
     """One that was used a moment ago is not asked whether it is alive: that would cost a round trip each time."""
     now = time.monotonic()
-    if now - getattr(connection, "stepwell_used_at", 0.0) > RESTED_SECONDS:
+    if now - getattr(connection, "stepwell_used_at", 0.0) > IDLE_CHECK_SECONDS:
         psycopg_pool.ConnectionPool.check_connection(connection)
     connection.stepwell_used_at = now  # type: ignore[attr-defined]
 
@@ -89,16 +89,16 @@ class PostgresDatabase(Database):
             timeout=CONNECT_TIMEOUT,
             kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
             configure=self._configure,
-            check=_check_if_rested,
+            check=_check_if_idle,
             open=True,
         )
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         connection.prepared_max = PREPARED_MAX
         read_as_text(connection)
-        self._look_for_a_pooler(connection)
+        self._detect_pooler(connection)
 
-    def _look_for_a_pooler(self, connection: psycopg.Connection[Any]) -> None:
+    def _detect_pooler(self, connection: psycopg.Connection[Any]) -> None:
         """Behind one, the name of a prepared statement may mean another program's on the next session of the server.
 
         With luck that is an error (see `_preparing`); without, the wrong statement runs. A pooler gives its clients a

@@ -73,7 +73,7 @@ class PostgresTransaction(Transaction):
             names = tuple(column.name for column in cursor.description or ())
             rows = cursor.fetchall()
             self.has_begun = True
-        if not statement.gives_all:
+        if not statement.returns_all:
             return builder(statement.returns, names)(rows[0]) if rows else None
         build = builder(statement.returns, names)
         return [build(values) for values in rows]

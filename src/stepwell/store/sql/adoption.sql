@@ -14,10 +14,10 @@ SELECT id, state FROM steps WHERE child_block_uuid = :block AND NOT placed
 UNION ALL
 SELECT id, state FROM steps WHERE uuid = :block AND uuid <> :uuid AND NOT placed;
 
--- name: leave_new(id)!
+-- name: delete_new_entry(id)!
 DELETE FROM steps_agenda WHERE step_id = :id AND status = 'new';
 
--- name: send_to_sleep(id, actor, now)
+-- name: make_dormant(id, actor, now)
 -- An exception handler that plain SQL wrote as Pending.
 UPDATE steps SET @to('NotRunnable'), reason = 'dormant'
 WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'

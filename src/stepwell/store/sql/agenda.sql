@@ -43,7 +43,7 @@ WHERE status = 'unchecked' AND "group" = :group
 -- name: open_due(group, now)!
 UPDATE steps_agenda SET status = 'open' WHERE status = 'delayed' AND "group" = :group AND due_at <= :now;
 
--- name: waiting_behind(ids)
+-- name: steps_waiting_for(ids)
 -- Steps whose last condition may have been the end of these (or of their own code): the next level of their blocks,
 -- their dependents, their first children.
 SELECT u.step_id AS id

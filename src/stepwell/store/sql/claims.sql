@@ -1,6 +1,6 @@
 -- A worker takes steps.
 
--- name: is_there_work(worker)
+-- name: has_claimable_steps(worker)
 -- Read before a claim is tried for no better reason than that time has passed.
 SELECT 1 AS yes
 FROM worker_lanes l

@@ -3,7 +3,7 @@
 -- name: marked_keys(limit)
 SELECT DISTINCT concurrency_key FROM (SELECT concurrency_key FROM steps_key_marks ORDER BY id LIMIT :limit) AS first;
 
--- name: forget_key_marks(key)!
+-- name: delete_key_marks(key)!
 DELETE FROM steps_key_marks WHERE concurrency_key = :key;
 
 -- name: block_key_again(key, now)!
@@ -35,7 +35,7 @@ UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
                        ORDER BY x.rank, x.step_id LIMIT 1) AS first
            JOIN steps s ON s.id = first.step_id), 0));
 
--- name: keys_left_behind(now)
+-- name: keys_without_workers(now)
 -- Keys of steps that were let pass, and whose workers have died since.
 SELECT DISTINCT a.concurrency_key
 FROM lanes_served d JOIN steps_agenda a ON a.status = 'open' AND NOT a.key_blocked AND a.queue = d.queue AND a.action = d.action

@@ -27,7 +27,7 @@ WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Can
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
 @changes;
 
--- name: put_to_sleep_again(id, actor, now)
+-- name: make_dormant_again(id, actor, now)
 -- A handler that came back with its parent waits for a failure, as it did before.
 UPDATE steps SET @to('NotRunnable'), reason = 'dormant'
 WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
@@ -42,7 +42,7 @@ ON CONFLICT (id) DO UPDATE SET paused_at = excluded.paused_at, paused_by = exclu
 UPDATE workflows SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
 WHERE id = :workflow AND paused_at IS NOT NULL;
 
--- name: withdraw_workflow(workflow)!
+-- name: remove_workflow_from_agenda(workflow)!
 -- Paused: what may run leaves the agenda, at the same moment.
 DELETE FROM steps_agenda
 WHERE status IN ('open', 'delayed', 'unchecked')
@@ -95,12 +95,12 @@ UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS N
 WHERE status IN ('open', 'delayed')
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
 
--- name: hold_group_of(id)
+-- name: lock_group_of(id)
 -- Keeps the ticks of the step's group out to the end of this transaction: theirs begin at the same row (`fence`).
 -- So no phase decides on what was before an operator's action and writes after it.
 SELECT d."group" FROM steps s JOIN steps_dispatcher d ON d."group" = s."group" WHERE s.id = :id @postgres(FOR UPDATE OF d);
 
--- name: hold_group_of_workflow(workflow)
+-- name: lock_groups_of_workflow(workflow)
 SELECT d."group" FROM steps_dispatcher d
 WHERE d."group" @in(SELECT "group" FROM steps WHERE uuid = :workflow
                     UNION ALL

@@ -1,6 +1,6 @@
 -- Where a new step stands among the others.
 
--- name: workflow_home(workflow)
+-- name: group_of_workflow(workflow)
 -- The group of a workflow that exists: of the step that it is named after, or of any other.
 SELECT "group" FROM steps WHERE uuid = :workflow
 UNION ALL
@@ -43,7 +43,7 @@ WHERE id @in(:ids bigint) OR uuid @in(:uuids uuid)
 ORDER BY id
 @postgres(FOR NO KEY UPDATE);
 
--- name: blocks_of_these_names(uuids)
+-- name: existing_blocks(uuids)
 SELECT block_uuid AS name FROM steps
 WHERE block_uuid @in(:uuids uuid) AND block_uuid <> uuid AND placed
 UNION

@@ -14,7 +14,7 @@ FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
 WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
--- name: untaken(now, before)
+-- name: unclaimed(now, before)
 -- Dispatched, and no live worker serves it; or one does and has not come to it for long.
 SELECT s.id, s.action
 FROM steps s
@@ -28,17 +28,17 @@ UPDATE steps SET @to('Pending'), reason = 'recovered'
 WHERE id = :id AND state = 'Dispatched'
 @changes;
 
--- name: is_anything_overdue(now, before)
+-- name: has_expired_rows(now, before)
 SELECT 1 AS yes WHERE EXISTS (SELECT 1 FROM workers WHERE alive_until <= :before)
                    OR EXISTS (SELECT 1 FROM steps_dispatcher WHERE lock_deadline <= :now);
 
--- name: forget_dead_workers(before)!
+-- name: delete_dead_workers(before)!
 DELETE FROM workers WHERE alive_until <= :before;
 
 -- name: release_dead_locks(now)!
 UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tick_id = NULL WHERE lock_deadline <= :now;
 
--- name: first_in_line(now)
+-- name: next_runnable_by_group(now)
 -- For every group, the first step that a free slot could take now.
 WITH busy (worker_id, leases) AS (
     SELECT lease_worker, count(*) FROM steps

@@ -76,7 +76,7 @@ UPDATE steps SET @to('Pending'), reason = 'handed_back', attempts = attempts - 1
 WHERE @holder
 @changes;
 
--- name: hold_lease(id, token)
+-- name: lock_lease(id, token)
 -- Whoever speaks for the step may add to it: nobody takes the lease away before this transaction ends.
 UPDATE steps SET lease_token = lease_token, changed_from = NULL
 WHERE @holder
@@ -96,11 +96,11 @@ UPDATE steps SET compute_done_at = coalesce(compute_done_at, :now), stage = :sta
     updated_at = @sqlite(max)@postgres(greatest)(updated_at, :now), changed_from = NULL
 WHERE @holder;
 
--- name: keep_checkpoint(id, token, data)!
+-- name: save_checkpoint(id, token, data)!
 UPDATE steps SET checkpoint = :data, changed_from = NULL
 WHERE @holder;
 
--- name: note_progress(id, token, done, total)!
+-- name: record_progress(id, token, done, total)!
 UPDATE steps SET progress_done = :done, progress_total = :total, changed_from = NULL
 WHERE @holder;
 

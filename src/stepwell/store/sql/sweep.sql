@@ -1,7 +1,7 @@
 -- The full sweep: everything a mark or an agenda entry should have announced, found by reading the tables themselves.
 -- On a settled group it finds nothing; what it finds is marked again and reported.
 
--- name: unannounced_decisions(group)
+-- name: unmarked_decisions(group)
 SELECT p.id, 'its children have ended' AS finding FROM steps p
 WHERE p."group" = :group AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
@@ -31,7 +31,7 @@ WHERE s."group" = :group AND s.state = 'Pending' AND s.placed
   AND @ready(r)
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
 
--- name: wrong_on_agenda(group)
+-- name: wrong_agenda_entries(group)
 SELECT a.step_id AS id, 'it is on the agenda as ' || a.status || ' and is ' || s.state AS finding
 FROM steps_agenda a JOIN steps s ON s.id = a.step_id
 WHERE a."group" = :group
@@ -47,7 +47,7 @@ FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
 WHERE a."group" = :group AND a.status IN ('open', 'delayed')
   AND NOT (@ready(r));
 
--- name: wrong_in_blocks(group)
+-- name: wrong_block_entries(group)
 SELECT u.step_id AS id, 'it is noted as not concluded and is ' || s.state AS finding
 FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
 WHERE s."group" = :group
@@ -62,21 +62,21 @@ WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.blo
   AND (s.state NOT IN ('Completed', 'Skipped') OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.step_id = s.id);
 
--- name: mend_block_entry(id)!
+-- name: repair_block_entry(id)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
 FROM steps WHERE id = :id AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT (step_id) DO UPDATE SET block_uuid = excluded.block_uuid, type = excluded.type, "index" = excluded."index",
     ended = excluded.ended;
 
--- name: drop_block_entry(id)!
+-- name: delete_block_entry(id)!
 DELETE FROM steps_unconcluded WHERE step_id = :id AND step_id @in(
     SELECT id FROM steps WHERE id = :id AND state IN ('Completed', 'Skipped') AND lease_worker IS NULL);
 
--- name: drop_agenda_entry(id)!
+-- name: delete_agenda_entry(id)!
 DELETE FROM steps_agenda WHERE step_id = :id;
 
--- name: mend_agenda_entry(id)!
+-- name: repair_agenda_entry(id)!
 INSERT INTO @agenda
 SELECT id, CASE state WHEN 'Pending' THEN 'unchecked' WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END,
        @agenda_entry(steps) AND state = 'Pending'
@@ -89,7 +89,7 @@ INSERT INTO steps_marks ("group", step_id) SELECT "group", id FROM steps WHERE i
 -- name: has_marks(group)
 SELECT 1 AS found FROM steps_marks WHERE "group" = :group LIMIT 1;
 
--- name: hold_one_snapshot()!
+-- name: use_one_snapshot()!
 -- A mark is committed with its change: in one snapshot, a change without its mark is really one. (A transaction of SQLite
 -- sees one snapshot anyway.)
 @sqlite(SELECT 1)@postgres(SET TRANSACTION ISOLATION LEVEL REPEATABLE READ);

@@ -41,7 +41,7 @@ UNION ALL
 SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'new')
                   OR EXISTS (SELECT 1 FROM steps_key_marks);
 
--- name: forget_idle_marks(limit)!
+-- name: delete_idle_marks(limit)!
 -- Marks of completed steps that leave nothing to decide: their parent, if they have one, still waits for others, and
 -- whoever waited for them alone was let in with their end. (Who comes later brings a mark of its own; so does the sibling that
 -- ends at the same moment.) Of those that come next in their block no more than twenty are looked at: beyond, the tick does it.
@@ -73,7 +73,7 @@ SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND a
             ORDER BY a.due_at LIMIT 1)) AS due_at
 FROM steps_dispatcher d;
 
--- name: take_lock(group, owner, now, deadline)
+-- name: acquire_lock(group, owner, now, deadline)
 -- Free, or past its deadline. Whoever key_blocked it before learns from the token that it lost.
 UPDATE steps_dispatcher SET lock_owner = :owner, lock_token = lock_token + 1, lock_deadline = :deadline
 WHERE "group" = :group AND (lock_owner IS NULL OR lock_deadline <= :now)
@@ -82,13 +82,13 @@ RETURNING lock_token, ended_early;
 -- name: begin_tick(group, owner, now)
 INSERT INTO steps_dispatcher_ticks ("group", owner, started_at) VALUES (:group, :owner, :now) RETURNING id;
 
--- name: note_current_tick(group, token, tick)!
+-- name: set_current_tick(group, token, tick)!
 UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND lock_token = :token;
 
 -- name: marks_of_group(group)
 SELECT m.id, (SELECT s.state FROM steps s WHERE s.id = m.step_id) AS state FROM steps_marks m WHERE m."group" = :group;
 
--- name: unfinished_business(group, now)
+-- name: pending_work(group, now)
 SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = :group) AS unchecked,
        EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = :group) AS exhausted,
        EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due;
@@ -98,7 +98,7 @@ UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_d
     duration_ms = :duration_ms, error = :error
 WHERE id = :tick;
 
--- name: forget_tick(tick)!
+-- name: delete_tick(tick)!
 DELETE FROM steps_dispatcher_ticks WHERE id = :tick;
 
 -- name: release_lock(group, token, now, ended_early)!
@@ -106,7 +106,7 @@ UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tic
     last_tick_completed = :now, ended_early = :ended_early
 WHERE "group" = :group AND lock_token = :token;
 
--- name: note_selected(group, now)!
+-- name: record_selection(group, now)!
 UPDATE steps_dispatcher SET last_selected_at = :now WHERE "group" = :group;
 
 -- name: prune_ticks(group, keep)!
@@ -114,7 +114,7 @@ DELETE FROM steps_dispatcher_ticks
 WHERE "group" = :group AND id <= (
     SELECT id FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT 1 OFFSET :keep);
 
--- name: forget_marks(ids)!
+-- name: delete_marks(ids)!
 DELETE FROM steps_marks WHERE id @in(:ids bigint);
 
 -- name: lock_queues(group)

@@ -20,5 +20,5 @@ WHERE w.id = :worker AND w.alive_until <= :now;
 -- name: heartbeat(id, now, alive_until)!
 UPDATE workers SET heartbeat_at = :now, alive_until = :alive_until WHERE id = :id;
 
--- name: forget_worker(id)!
+-- name: delete_worker(id)!
 DELETE FROM workers WHERE id = :id;

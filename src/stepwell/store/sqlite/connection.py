@@ -39,7 +39,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
     try:
         # A file with somebody else's tables may yet be refused, and the switch to WAL is written into it.
-        if path is not None and not _holds_only_others(connection):
+        if path is not None and not _has_only_foreign_tables(connection):
             switch_to_wal(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
@@ -86,7 +86,7 @@ def table_names(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _holds_only_others(connection: sqlite3.Connection) -> bool:
+def _has_only_foreign_tables(connection: sqlite3.Connection) -> bool:
     """Whether there are tables, and none of them is Stepwell's."""
     tables = table_names(connection)
     return bool(tables) and "steps_migrations" not in tables

@@ -54,7 +54,7 @@ class SqliteDatabase(Database):
         self._connection = connect(self._path)
         self._checkpoints = None if self._path is None else Checkpoints(self._connection, self._path)
         if journal_mode(self._connection) == "wal":
-            self._wait_without_sqlite()
+            self._disable_busy_timeout()
 
     def _disconnect(self) -> None:
         with self._reading_lock:
@@ -64,7 +64,7 @@ class SqliteDatabase(Database):
         with self._lock:
             self._connection.close()
 
-    def _wait_without_sqlite(self) -> None:
+    def _disable_busy_timeout(self) -> None:
         """From now on we wait ourselves: with a write-ahead log, only the begin of a write finds others in the way."""
         self._connection.execute("PRAGMA busy_timeout = 0")
 
@@ -156,7 +156,7 @@ class SqliteDatabase(Database):
             ) from conflict
         if self._path is not None:
             switch_to_wal(self._connection, self._path)
-            self._wait_without_sqlite()
+            self._disable_busy_timeout()
 
 
 class SqliteMigrationSession(MigrationSession):

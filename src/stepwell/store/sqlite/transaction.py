@@ -99,7 +99,7 @@ class SqliteTransaction(Transaction):
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
         with translated:
             names, rows = self._rows(*self._run(statement, parameters))
-        if not statement.gives_all:
+        if not statement.returns_all:
             return builder(statement.returns, names)(rows[0]) if rows else None
         build = builder(statement.returns, names)
         return [build(values) for values in rows]

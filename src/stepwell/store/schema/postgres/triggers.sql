@@ -5,8 +5,8 @@ BEGIN
     INSERT INTO steps_key_marks (concurrency_key) VALUES (coalesce(NEW.concurrency_key, OLD.concurrency_key));
     RETURN NULL;
 END $$;
-DROP TRIGGER IF EXISTS steps_key_came ON steps_agenda;
-CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda FOR EACH ROW
+DROP TRIGGER IF EXISTS steps_key_entered ON steps_agenda;
+CREATE TRIGGER steps_key_entered AFTER INSERT ON steps_agenda FOR EACH ROW
     WHEN (NEW.concurrency_key IS NOT NULL AND NEW.status = 'open') EXECUTE FUNCTION steps_mark_key();
 DROP TRIGGER IF EXISTS steps_key_changed ON steps_agenda;
 CREATE TRIGGER steps_key_changed AFTER UPDATE OF status ON steps_agenda FOR EACH ROW
@@ -16,7 +16,7 @@ DROP TRIGGER IF EXISTS steps_key_left ON steps_agenda;
 CREATE TRIGGER steps_key_left AFTER DELETE ON steps_agenda FOR EACH ROW
     WHEN (OLD.concurrency_key IS NOT NULL) EXECUTE FUNCTION steps_mark_key();
 
-CREATE OR REPLACE FUNCTION steps_refuse_transition(origin text, target text, actor text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION steps_reject_transition(origin text, target text, actor text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'illegal transition: % to % by %', origin, target, coalesce(actor, 'nobody')
         USING ERRCODE = 'ZS001';
@@ -35,26 +35,26 @@ CREATE TRIGGER steps_created AFTER INSERT ON steps
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION steps_created();
 
 -- Only for statements that did not say what they changed: plain SQL.
-CREATE OR REPLACE FUNCTION steps_note_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION steps_set_changed_from() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.changed_from := CASE WHEN OLD.state <> NEW.state THEN OLD.state END;
     RETURN NEW;
 END $$;
-DROP TRIGGER IF EXISTS steps_note_change ON steps;
-CREATE TRIGGER steps_note_change BEFORE UPDATE ON steps FOR EACH ROW
+DROP TRIGGER IF EXISTS steps_set_changed_from ON steps;
+CREATE TRIGGER steps_set_changed_from BEFORE UPDATE ON steps FOR EACH ROW
     WHEN (NEW.changed_from IS DISTINCT FROM OLD.state
           AND (OLD.state <> NEW.state OR NEW.changed_from IS NOT NULL))
-    EXECUTE FUNCTION steps_note_change();
+    EXECUTE FUNCTION steps_set_changed_from();
 
 -- Two machines never agree to the microsecond; a step's own history still does not go back in time.
-CREATE OR REPLACE FUNCTION steps_keep_time() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION steps_keep_time_monotonic() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.updated_at := OLD.updated_at;
     RETURN NEW;
 END $$;
-DROP TRIGGER IF EXISTS steps_keep_time ON steps;
-CREATE TRIGGER steps_keep_time BEFORE UPDATE ON steps FOR EACH ROW
-    WHEN (NEW.updated_at < OLD.updated_at) EXECUTE FUNCTION steps_keep_time();
+DROP TRIGGER IF EXISTS steps_keep_time_monotonic ON steps;
+CREATE TRIGGER steps_keep_time_monotonic BEFORE UPDATE ON steps FOR EACH ROW
+    WHEN (NEW.updated_at < OLD.updated_at) EXECUTE FUNCTION steps_keep_time_monotonic();
 
 CREATE OR REPLACE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -106,7 +106,7 @@ BEGIN
     SELECT id, 'Pending', 'Dispatched', NULL, actor, updated_at, attempts - 1, NULL FROM changed WHERE twice
     UNION ALL
     SELECT id, CASE WHEN twice THEN 'Dispatched' ELSE changed_from END,
-           CASE WHEN legal THEN state ELSE steps_refuse_transition(changed_from, state, actor) END,
+           CASE WHEN legal THEN state ELSE steps_reject_transition(changed_from, state, actor) END,
            reason, actor, updated_at, attempts,
            CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
                 THEN last_error END

@@ -1,7 +1,7 @@
 -- Everything that goes with a change of a step, created anew by every migration.
 
-DROP TRIGGER IF EXISTS steps_key_came;
-CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda WHEN NEW.concurrency_key IS NOT NULL AND NEW.status = 'open'
+DROP TRIGGER IF EXISTS steps_key_entered;
+CREATE TRIGGER steps_key_entered AFTER INSERT ON steps_agenda WHEN NEW.concurrency_key IS NOT NULL AND NEW.status = 'open'
 BEGIN
     INSERT INTO steps_key_marks (concurrency_key) VALUES (NEW.concurrency_key);
 END;

@@ -5,7 +5,7 @@ SELECT array_agg(nextval('steps_id_seq')) AS numbers FROM generate_series(1, :co
 -- A sequence: nobody waits for anybody, also inside long transactions.
 SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1, :count);
 
--- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now, wakes)
+-- name: create_independent(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now, wakes)
 -- A step that has to do with no other, in one round trip: its turn, its row (and, by trigger, its history), its place on
 -- the agenda, the news of it. Said twice, because the answer to the first time was lost, it is the same step.
 WITH rotation AS (
