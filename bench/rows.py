@@ -81,8 +81,8 @@ class Loader:
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._ids: Iterator[int] = iter(())
         self._uuids: Iterator[str] = iter(())
-        self._text = self._database.read(lambda tx: tx.moment(self._now))
-        self._never = self._database.read(lambda tx: tx.moment(self._now + NEVER))
+        self._text = self._database.read(lambda tx: tx.timestamp(self._now))
+        self._never = self._database.read(lambda tx: tx.timestamp(self._now + NEVER))
         self._left = 0
         self.flush()
 

@@ -64,8 +64,8 @@ def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> N
             columns[name] = values
     moments = [due(placement.draft, now) for placement in placements]
     if moments.count(None) < len(moments):
-        columns["dispatch_after"] = [None if moment is None else tx.moment(moment) for moment in moments]
-    for name, value in {"placed": True, "created_at": tx.moment(now), "updated_at": tx.moment(now)}.items():
+        columns["dispatch_after"] = [None if moment is None else tx.timestamp(moment) for moment in moments]
+    for name, value in {"placed": True, "created_at": tx.timestamp(now), "updated_at": tx.timestamp(now)}.items():
         columns[name] = [value] * len(placements)
     creation.insert_steps(tx, list(columns), zip(*columns.values(), strict=True))
     edges = [(p.id, dependency.id) for p in placements for dependency in p.dependencies]

@@ -1,4 +1,4 @@
-"""How many steps may run at once: in all, of a queue, of an action."""
+"""How many steps may run at once: in total, per queue, per action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RunningCount(msgspec.Struct, frozen=True):
 
 
 class CodeLimit(msgspec.Struct, frozen=True):
-    """What `max_running` of a job said when a worker last looked."""
+    """The `max_running` of a job when a worker last started."""
 
     name: str
     value: str
@@ -36,13 +36,13 @@ def limits(tx: Transaction) -> list[LimitRow]: ...
 
 @query
 def lock_limits(tx: Transaction) -> list[LimitRow]:
-    """The same; nobody else claims before this transaction ends."""
+    """The same; blocks every other claim until this transaction ends."""
     ...
 
 
 @query
 def running_by_lane(tx: Transaction) -> list[RunningCount]:
-    """Whoever holds a lease takes room, also after its step was cancelled: until its process has ended."""
+    """Leases per lane. A lease counts until its process has ended, even if its step has been cancelled."""
     ...
 
 

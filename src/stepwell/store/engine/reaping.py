@@ -1,4 +1,4 @@
-"""What the reaper looks for, and what it does about it."""
+"""The queries and transitions of the reaper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DeadLease(msgspec.Struct, frozen=True):
     rescues: int
     lease_worker: str
     lease_token: int
-    alive_until: datetime | None  # None: the row of the worker is gone
+    alive_until: datetime | None  # None: the worker has no row any more
     heartbeat_at: datetime | None
 
 
@@ -39,13 +39,13 @@ def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
 
 @query
 def is_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
-    """The same of one lease, asked again in the transaction that ends it."""
+    """The same check for one lease, repeated in the transaction that ends it."""
     ...
 
 
 @query
 def unclaimed(tx: Transaction, *, now: datetime, before: datetime) -> list[Unclaimed]:
-    """Dispatched, and no live worker serves it; or one does and has not taken it since `before`."""
+    """Dispatched steps whose lane no live worker serves, or that no worker has claimed since `before`."""
     ...
 
 
@@ -67,5 +67,5 @@ def release_dead_locks(tx: Transaction, *, now: datetime) -> int: ...
 
 @query
 def next_runnable_by_group(tx: Transaction, *, now: datetime) -> list[NextRunnable]:
-    """For every group, the first step that a free slot could take now."""
+    """For each group, the first step that a free slot could claim now."""
     ...

@@ -1,4 +1,4 @@
-"""A worker's writes about a step that it runs: each counts only under the token of its claim."""
+"""A worker's writes for a step that it runs: each takes effect only under the token of its claim."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _STATES = {state.value: state for state in State}
 
 
 class Finished(msgspec.Struct, frozen=True, array_like=True):
-    """A step whose own code is done; `decides`: its end may decide something for another step."""
+    """A step whose own code is done; `decides`: this may affect another step."""
 
     id: int
     state: str
-    decides: bool | int  # SQLite has no truth values
+    decides: bool | int  # SQLite has no booleans
 
 
 class Success(msgspec.Struct, frozen=True):
-    """A run that came to its end: its claim, its result as JSON (None: what is recorded stays), how long it took."""
+    """A successful run: its claim, its result as JSON (None: keep the recorded one), its duration."""
 
     claim: Claim
     response: str | None
@@ -48,7 +48,7 @@ def finish(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """Own code done: Completed, or Running until the children are."""
+    """Own code done: Completed, or Running until the children have concluded."""
     ...
 
 
@@ -68,7 +68,7 @@ def finish_many(
 
 
 def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: datetime) -> dict[int, State]:
-    """`finish` for many at once; gives the new states of those whose claim still held."""
+    """`finish` for many runs at once; returns the new states of those whose lease was still held."""
     ids = [run.claim.step_id for run in runs]
     tokens = [run.claim.token for run in runs]
     responses = [run.response for run in runs]
@@ -113,10 +113,10 @@ def _completed(run: Success, actor: str, now: datetime) -> Change:
 
 
 def open_steps_waiting_for(tx: Transaction, ids: Sequence[int], now: datetime) -> int:
-    """Put steps on the agenda that waited for these alone, as the next tick would: it finds the marks all the same.
+    """Put steps on the agenda that waited only for these, without waiting for the tick that processes the marks.
 
-    A chain need not wait for a tick after each of its steps, nor a parent's first children for one. What is opened here
-    by a look that was too old is left out by the claim, which looks again.
+    So neither the next step of a chain nor the first children of a parent wait for a tick. A claim checks readiness
+    again, so a step that was opened on stale data is not run.
     """
     waiting = steps_waiting_for(tx, ids=ids)
     return open_ready(tx, ids=waiting, now=now) if waiting else 0
@@ -176,7 +176,7 @@ def not_completed(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """The run did not come to its end: back after its cooldown, at most `limit` times in a row."""
+    """The run ended without completing the step: Pending again after its cooldown, at most `limit` times in a row."""
     ...
 
 
@@ -192,7 +192,7 @@ def rescue(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """Its process died: back to Pending, at most `limit` times; then it is given up as poison."""
+    """Its process died: Pending again, at most `limit` times; after that it fails as poison."""
     ...
 
 
@@ -236,7 +236,7 @@ def hand_back(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """Unfinished and unspent: the attempt does not count."""
+    """Return the step to Pending unfinished: the attempt does not count."""
     ...
 
 
@@ -248,7 +248,7 @@ def release_lease(tx: Transaction, *, id: int, token: int, now: datetime) -> lis
 
 @query
 def lock_lease(tx: Transaction, *, id: int, token: int) -> int | None:
-    """Nobody takes the lease away before this transaction ends; None if it is lost already."""
+    """Lock the lease until this transaction ends; None if it is already lost."""
     ...
 
 
@@ -258,13 +258,13 @@ def holds_lease(tx: Transaction, *, id: int, token: int) -> int | None: ...
 
 @query
 def is_recorded(tx: Transaction, *, id: int, token: int) -> int | None:
-    """Whether the run under this token has recorded the end of its compute."""
+    """Whether the run with this token has recorded the result of its compute."""
     ...
 
 
 @change
 def record_compute(tx: Transaction, *, id: int, token: int, stage: str, response: str, now: datetime) -> int:
-    """Compute is done and never runs again: the next attempt, should there be one, begins at `stage`."""
+    """Compute is done and never runs again: a later attempt starts at `stage`."""
     ...
 
 
@@ -277,7 +277,7 @@ def record_progress(tx: Transaction, *, id: int, token: int, done: float, total:
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """A line that a run has logged."""
+    """A line that a run logged."""
 
     at: datetime
     level: str
@@ -285,5 +285,7 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 def add_logs(tx: Transaction, claim: Claim, entries: Sequence[LogEntry]) -> None:
-    rows = [(claim.step_id, claim.step.attempts, tx.moment(entry.at), entry.level, entry.message) for entry in entries]
+    rows = [
+        (claim.step_id, claim.step.attempts, tx.timestamp(entry.at), entry.level, entry.message) for entry in entries
+    ]
     tx.insert("step_logs", ("step_id", "attempt", "at", "level", "message"), rows)

@@ -1,4 +1,4 @@
-"""The full sweep: what a mark or an agenda entry should have announced, found by reading the tables themselves."""
+"""The full sweep: finds missing marks and wrong agenda or block entries by reading the tables themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of a tick: what there is to do, the lock with its fence, the tick log, pick and dispatch."""
+"""The verbs around a tick: groups with work, the lock and its fence, the tick log, pick and dispatch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AcquiredLock(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A step whose change may decide something; `state` is None if the step is gone."""
+    """A step whose change may affect others; `state` is None if the step no longer exists."""
 
     id: int
     state: State | None
@@ -34,25 +34,25 @@ class PendingWork(msgspec.Struct, frozen=True):
 
 @query
 def keep_to_indexes(tx: Transaction) -> int:
-    """Keep PostgreSQL's planner to indexes until the end of the transaction."""
+    """Restrict PostgreSQL's planner to indexes until the end of the transaction."""
     ...
 
 
 @query
 def groups_with_work(tx: Transaction, *, now: datetime) -> list[str | None]:
-    """Groups that have something to do; None: something that belongs to no group yet."""
+    """Groups with work; None: work that belongs to no group yet."""
     ...
 
 
 @query
 def groups_with_decisions(tx: Transaction, *, now: datetime) -> list[str | None]:
-    """The same without the steps that only wait for a free slot: workers look for those themselves."""
+    """The same without steps that only wait for a free slot: workers poll for those themselves."""
     ...
 
 
 @change
 def delete_idle_marks(tx: Transaction, *, limit: int) -> int:
-    """Marks of completed steps that leave nothing to decide."""
+    """Delete the marks of completed steps that leave nothing to decide."""
     ...
 
 
@@ -64,7 +64,7 @@ def next_due(tx: Transaction) -> datetime | None:
 
 @query
 def acquire_lock(tx: Transaction, *, group: str, owner: str, now: datetime, deadline: datetime) -> AcquiredLock | None:
-    """Free, or past its deadline. The previous owner learns from the token that it lost the lock."""
+    """Take the lock if it is free or past its deadline. The previous owner sees from the token that it lost it."""
     ...
 
 
@@ -78,7 +78,7 @@ def set_current_tick(tx: Transaction, *, group: str, token: int, tick: int) -> i
 
 @query
 def fence(tx: Transaction, *, group: str, owner: str, token: int, idle_ms: str) -> int | None:
-    """Hold the lock's row to the end of the transaction; None if the lock is lost."""
+    """Lock the row of the group lock until the transaction ends; None if the lock is lost."""
     ...
 
 
@@ -96,7 +96,7 @@ def pending_work(tx: Transaction, *, group: str, now: datetime) -> PendingWork: 
 
 @query
 def lock_queues(tx: Transaction, *, group: str) -> list[str]:
-    """The queues that open steps of the group wait for: one dispatch at a time into each."""
+    """Lock the queues of the group's open steps: one dispatch at a time into each."""
     ...
 
 
@@ -111,7 +111,7 @@ def dispatch(tx: Transaction, *, ids: Sequence[int], actor: str, tick: int, now:
 def dispatch_picked(
     tx: Transaction, ids: Sequence[int], *, group: str, actor: str, tick: int, now: datetime
 ) -> list[Change]:
-    """Pending to Dispatched, and the workers of the queues are woken."""
+    """Move steps from Pending to Dispatched and wake the workers."""
     if not ids:
         return []
     changes = dispatch(tx, ids=ids, actor=actor, tick=tick, now=now)

@@ -1,4 +1,4 @@
--- What people do to steps and workflows, each with who and why.
+-- Operator actions on steps and workflows; each records who did it and why.
 
 -- name: cancel_by_hand(id, actor, reason, now)
 UPDATE steps SET @to('Cancelled'), reason = :reason, completed_at = :now
@@ -28,7 +28,7 @@ WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Can
 @changes;
 
 -- name: make_dormant_again(id, actor, now)
--- A handler that came back with its parent waits for a failure, as it did before.
+-- A handler that was revived with its parent waits for a failure again.
 UPDATE steps SET @to('NotRunnable'), reason = 'dormant'
 WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
 @changes;
@@ -43,20 +43,20 @@ UPDATE workflows SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
 WHERE id = :workflow AND paused_at IS NOT NULL;
 
 -- name: remove_workflow_from_agenda(workflow)!
--- Paused: what may run leaves the agenda, at the same moment.
+-- Paused: its Pending steps leave the agenda in the same transaction.
 DELETE FROM steps_agenda
 WHERE status IN ('open', 'delayed', 'unchecked')
   AND step_id @in(SELECT id FROM steps
                   WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid);
 
 -- name: mark_workflow(workflow)!
--- Resumed: the next tick looks at every Pending step of it.
+-- Resumed: the next tick checks all its Pending steps.
 INSERT INTO steps_marks ("group", step_id)
 SELECT "group", id FROM steps
 WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state = 'Pending' AND placed;
 
 -- name: revivable_below(ids)
--- Children that come back with these steps: ended by a cascade, or failed under a parent whose own code was done.
+-- Children that are revived with these steps: ended by a cascade, or failed under a parent whose own code was done.
 SELECT c.id
 FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps c ON c.id = u.step_id
 WHERE p.id @in(:ids bigint)
@@ -90,14 +90,14 @@ WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRu
 @changes;
 
 -- name: recheck_dependents(ids)!
--- They waited for an end and had it. The next tick looks whether they wait again: their trigger rule may be met still.
+-- They are on the agenda because these steps had ended. The next tick checks whether their trigger rule is still met.
 UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL
 WHERE status IN ('open', 'delayed')
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
 
 -- name: lock_group_of(id)
--- Keeps the ticks of the step's group out to the end of this transaction: theirs begin at the same row (`fence`).
--- So no phase decides on what was before an operator's action and writes after it.
+-- Blocks ticks of the step's group until this transaction ends: each of their transactions locks the same row first
+-- (`fence`). So no phase reads the state before an operator's action and writes after it.
 SELECT d."group" FROM steps s JOIN steps_dispatcher d ON d."group" = s."group" WHERE s.id = :id @postgres(FOR UPDATE OF d);
 
 -- name: lock_groups_of_workflow(workflow)
