@@ -89,7 +89,7 @@ def _parent(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Ite
     parent = reading.step_by_id(tx, id=step.parent_step_id)
     assert parent is not None
     if parent.state is State.RUNNING:
-        message = f"the own code of its parent is not done: {_named(parent)}"
+        message = f"its parent's own code is not done: {_named(parent)}"
     elif parent.state.is_terminal:
         message = f"its parent has ended, and the next tick will end this step, too: {_named(parent)}"
     else:

@@ -96,7 +96,7 @@ def test_the_fence_stops_whoever_lost_the_lock_and_only_them(engine: Engine) -> 
     engine.app.database.transact(first.fence)  # late, but nobody took it over
     second = _take(engine.app, "second")
     assert second is not None
-    with pytest.raises(LockLost, match="alpha was taken over"):
+    with pytest.raises(LockLost, match="another dispatcher took over group alpha"):
         engine.app.database.transact(first.fence)
     engine.app.database.transact(second.fence)
     assert _release(engine.app, second) == 1

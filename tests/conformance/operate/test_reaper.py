@@ -71,7 +71,7 @@ def test_a_step_whose_worker_died_returns_to_pending_three_times_and_then_fails_
             engine.clock.advance(waits)
         else:
             assert (step.state, step.reason, reaped.rescued, reaped.poisoned) == ("Failed", "poison", [], [step.id])
-    assert "was not heard of" in str(engine["step"].error_message)
+    assert "its last heartbeat was at" in str(engine["step"].error_message)
     assert [event.poison for event in rescued] == [False, False, False, True]
     assert [(event.step_id, event.reason) for event in failed] == [(engine["step"].id, "poison")]
     assert reaper.round() == type(reaped)(stalled=[])
@@ -96,7 +96,7 @@ def test_a_step_of_a_worker_that_has_signed_off_goes_back(engine: Engine) -> Non
     with engine.worker() as runner:
         engine.claim(runner, "step")
     assert engine.app.reaper().round().rescued == [engine["step"].id]
-    assert "was gone" in str(engine["step"].error_message)
+    assert "the worker is no longer registered" in str(engine["step"].error_message)
     engine.settle()
     assert engine.state("step") == "Completed"
 
@@ -111,7 +111,7 @@ def test_a_lease_ends_at_its_deadline_even_if_its_worker_lives(engine: Engine) -
         assert engine.app.reaper().round().rescued == []
         engine.clock.advance(1)
         assert engine.app.reaper().round().rescued == [engine["step"].id]
-    assert "let its deadline pass" in str(engine["step"].error_message)
+    assert "the step ran past its deadline" in str(engine["step"].error_message)
 
 
 def test_without_a_timeout_a_lease_holds_as_long_as_its_worker_lives(engine: Engine) -> None:
