@@ -59,9 +59,9 @@ class DispatcherPart(Part):
 
     def _when_due(self) -> float:
         """When the next delayed step is due, by the monotonic clock."""
-        moment = self._dispatcher.next_due()
+        due = self._dispatcher.next_due()
         now = self._database.clock.monotonic()
-        return now + (IDLE_SECONDS if moment is None else (moment - self._database.now()).total_seconds())
+        return now + (IDLE_SECONDS if due is None else (due - self._database.now()).total_seconds())
 
     def report(self) -> str:
         return f"{self._dispatched:,} dispatched in {self._ticks:,} tick{'' if self._ticks == 1 else 's'}"

@@ -20,7 +20,7 @@ class TickLog:
         LOGGER.info("[TICK START] Group: %s | Time: %s", group, now.strftime("%H:%M:%S.%f"))
         LOGGER.info("[LOCK ACQUIRED] Starting dispatch cycle")
 
-    def breaker_open(self) -> None:
+    def breaker_off(self) -> None:
         LOGGER.warning("CIRCUIT BREAKER: Step dispatching is DISABLED globally")
 
     def phase(self, number: int, name: str, rows: int, milliseconds: float) -> None:

@@ -139,7 +139,7 @@ class Tick:
 
         ended, done = self._run_fenced(lock, work)
         if done is None:
-            self._log.breaker_open()
+            self._log.breaker_off()
         else:
             self._log.picked(done.found, done.pick_ms)
             self._log.dispatched(done.dispatched, done.dispatch_ms)

@@ -183,9 +183,9 @@ def _steps_to_revive(tx: Transaction, with_descendants: set[int], alone: set[int
     waiting: dict[int | None, set[int]] = {}  # successors by their parents
     new = with_descendants | alone
     while new:
-        for successor in operator.revivable_behind(tx, ids=sorted(new)):
+        for successor in operator.revivable_successors(tx, ids=sorted(new)):
             waiting.setdefault(successor.parent_step_id, set()).add(successor.id)
-        found, ancestors = set(operator.revivable_below(tx, ids=sorted(new & with_descendants))), set[int]()
+        found, ancestors = set(operator.revivable_children(tx, ids=sorted(new & with_descendants))), set[int]()
         for parent_id in list(waiting):
             chain = _ancestors_to_revive(tx, parent_id, with_descendants | alone | found)
             if chain is not None:

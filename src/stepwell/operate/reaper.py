@@ -85,7 +85,7 @@ class Reaper:
 
         def work(tx: Transaction) -> State | None:
             # This transaction may have waited for a lock, and the worker may have sent a heartbeat meanwhile.
-            if reaping.is_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
+            if reaping.is_lease_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
                 return None
             changes = runs.rescue(
                 tx, id=step_id, token=token, dispatch_after=retry_at, limit=RESCUES, error=error, actor=ACTOR, now=now
@@ -153,7 +153,7 @@ class Reaper:
 
 
 def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
-    dead = reaping.is_dead(tx, id=step_id, token=token, now=now) is not None
+    dead = reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is not None
     return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
 
 

@@ -26,9 +26,9 @@ Values: TypeAlias = Sequence[Any]
 _STATES: Final = {state.value: state for state in State}
 
 
-def to_text(moment: datetime) -> str:
+def to_text(time: datetime) -> str:
     """A time as SQLite stores it: UTC with microseconds, sortable as text and readable by its date functions."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def from_text(text: str) -> datetime:

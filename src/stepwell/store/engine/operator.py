@@ -84,13 +84,13 @@ def lock_for_revival(tx: Transaction, *, ids: Sequence[int]) -> list[LockedStep]
 
 
 @query
-def revivable_below(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+def revivable_children(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
     """Children that are revived with these steps."""
     ...
 
 
 @query
-def revivable_behind(tx: Transaction, *, ids: Sequence[int]) -> list[RevivableStep]: ...
+def revivable_successors(tx: Transaction, *, ids: Sequence[int]) -> list[RevivableStep]: ...
 
 
 @change

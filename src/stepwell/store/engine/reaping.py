@@ -38,7 +38,7 @@ def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
 
 
 @query
-def is_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
+def is_lease_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
     """The same check for one lease, repeated in the transaction that ends it."""
     ...
 

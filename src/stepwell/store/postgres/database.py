@@ -69,8 +69,8 @@ class PostgresDatabase(Database):
         if self._reading is None:
             self.read(lambda tx: None)  # opening a transaction reads the clock
         assert self._reading is not None
-        moment, elapsed = self._reading
-        return moment + timedelta(seconds=self.clock.monotonic() - elapsed)
+        server_time, elapsed = self._reading
+        return server_time + timedelta(seconds=self.clock.monotonic() - elapsed)
 
     def _read_clock(self, tx: PostgresTransaction) -> bool:
         """Read the server's clock before a transaction: inside one, it would take a second connection."""

@@ -55,7 +55,7 @@ INSERT INTO steps_marks ("group", step_id)
 SELECT "group", id FROM steps
 WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state = 'Pending' AND placed;
 
--- name: revivable_below(ids)
+-- name: revivable_children(ids)
 -- Children that are revived with these steps: ended by a cascade, or failed under a parent whose own code was done.
 SELECT c.id
 FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps c ON c.id = u.step_id
@@ -64,7 +64,7 @@ WHERE p.id @in(:ids bigint)
        AND c.reason IN ('parent_failed', 'parent_cancelled', 'parent_not_runnable')
        OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped'));
 
--- name: revivable_behind(ids)
+-- name: revivable_successors(ids)
 SELECT s.id, s.parent_step_id
 FROM steps p
 JOIN steps_unconcluded u ON u.block_uuid = p.block_uuid AND u.type = p.type AND u."index" > p."index"

@@ -7,7 +7,7 @@ FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
--- name: is_dead(id, token, now)
+-- name: is_lease_dead(id, token, now)
 -- The same check for one lease, repeated in the transaction that ends it.
 SELECT s.id
 FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
