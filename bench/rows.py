@@ -81,8 +81,8 @@ class Loader:
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
         self._ids: Iterator[int] = iter(())
         self._uuids: Iterator[str] = iter(())
-        self._text = self._database.read(lambda tx: tx.moment(self._now))
-        self._never = self._database.read(lambda tx: tx.moment(self._now + NEVER))
+        self._text = self._database.read(lambda tx: tx.timestamp(self._now))
+        self._never = self._database.read(lambda tx: tx.timestamp(self._now + NEVER))
         self._left = 0
         self.flush()
 
@@ -139,7 +139,7 @@ class Loader:
         self._rows = {
             "steps": [], "step_transitions": [], "steps_agenda": [], "steps_unconcluded": [], "step_dependencies": []
         }  # fmt: skip
-        self._ids = iter(self._database.transact(lambda tx: creation.take_step_ids(tx, BATCH)))
+        self._ids = iter(self._database.transact(lambda tx: creation.reserve_step_ids(tx, BATCH)))
         self._uuids, self._left = iter(self.uuids.many(BATCH)), BATCH
 
     def _write(self, tx: Transaction) -> None:

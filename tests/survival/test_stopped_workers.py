@@ -41,7 +41,7 @@ def test_a_worker_that_slept_beyond_its_lease_gives_its_steps_up_and_goes_on(wel
 
     worker.signal(signal.SIGSTOP)
     (before,) = _workers(well)
-    well.app.database.transact(lambda tx: workers.forget_worker(tx, id=before))
+    well.app.database.transact(lambda tx: workers.delete_worker(tx, id=before))
     worker.signal(signal.SIGCONT)
     well.add("next")
     well.until_states(next="Completed")

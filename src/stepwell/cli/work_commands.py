@@ -136,7 +136,7 @@ def reaper(target: Target, once: bool, verbose: bool) -> None:
             reaped = app.reaper().round()
             click.echo(
                 f"{counted(len(reaped.rescued), 'step')} rescued, {len(reaped.poisoned)} given up as poison, "
-                f"{len(reaped.recovered)} recovered, {len(reaped.release_lease)} let go."
+                f"{len(reaped.recovered)} recovered, {len(reaped.leases_released)} let go."
             )
             return
         with crew_of([app.reaper_part()], stopping="Stopping: the round under way ends first.") as crew:

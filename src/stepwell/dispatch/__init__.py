@@ -1,1 +1,1 @@
-"""The tick: what moves steps forward, one group at a time."""
+"""The dispatcher: ticks, which move steps forward one group at a time, and the sweep."""

@@ -17,13 +17,13 @@ from stepwell.share.limits import unblock_keys
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import ticks
 
-# Batches of new rows (plain SQL) that are adopted before the groups get their ticks again: 10,000 rows.
-ADOPTIONS_AT_ONCE: Final = 20
-MARKS_AT_ONCE: Final = 1_000  # that are looked at before the groups get their ticks
+# Batches of rows from plain SQL that are adopted before the groups are ticked again: 10,000 rows.
+ADOPTION_BATCHES_PER_ROUND: Final = 20
+IDLE_MARKS_PER_ROUND: Final = 1_000  # checked for deletion before the groups are ticked
 
 
 class Dispatcher:
-    """Moves the steps of all groups, or of some."""
+    """Ticks all groups, or some."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class Dispatcher:
         self._tick = Tick(database, self.owner, batch_limit)
 
     def round(self, *, open_too: bool = True) -> list[TickReport]:
-        """One tick of every group that has something to do; an empty list means that all is quiet.
+        """One tick of every group with work; returns an empty list if there was none.
 
-        Looking for work reads and takes no lock, so an idle round writes nothing. With `open_too` off, steps that only
-        wait for a free slot are no reason for a tick.
+        The search for work only reads and takes no lock, so an idle round writes nothing. Without `open_too`, steps
+        that only wait for a free slot are no reason for a tick.
         """
         reports = [self._tick.run(group) for group in self._groups_with_work(open_too)]
         if any(report.locked_out for report in reports):
@@ -50,14 +50,14 @@ class Dispatcher:
         return reports
 
     def run_until_quiet(self, max_rounds: int = 100_000) -> list[TickReport]:
-        """Tick as long as there is progress."""
+        """Tick until there is no more progress."""
         reports: list[TickReport] = []
         for _ in range(max_rounds):
             latest = self.round()
             reports += latest
             if not any(report.changed for report in latest):
                 return reports
-        raise StepwellError(f"the dispatcher made progress for {max_rounds} rounds without coming to rest")
+        raise StepwellError(f"the dispatcher was still making progress after {max_rounds} rounds")
 
     def next_due(self) -> datetime | None:
         """When the next delayed step is due."""
@@ -65,25 +65,25 @@ class Dispatcher:
 
     def _groups_with_work(self, open_too: bool) -> list[str]:
         found = self._probe(open_too)
-        if found and self.groups is None and self._forget_idle_marks():
+        if found and self.groups is None and self._delete_idle_marks():
             found = self._probe(open_too)
-        for _ in range(ADOPTIONS_AT_ONCE):
+        for _ in range(ADOPTION_BATCHES_PER_ROUND):
             if None not in found:
                 break
             now = self._database.now()
             adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
-            passed = self._database.transact(lambda tx: unblock_keys(tx, self._database.now()))
+            unblocked = self._database.transact(lambda tx: unblock_keys(tx, self._database.now()))
             found = self._probe(open_too)
-            if adopted < BATCH and not passed:
+            if adopted < BATCH and not unblocked:
                 break
         return [group for group in found if group is not None and (self.groups is None or group in self.groups)]
 
-    def _forget_idle_marks(self) -> int:
-        """Most steps that end decide nothing that was not decided with their end: no group needs a tick for that."""
+    def _delete_idle_marks(self) -> int:
+        """Most steps that end leave nothing to decide: their groups need no tick."""
 
         def work(tx: Transaction) -> int:
             ticks.keep_to_indexes(tx)
-            return ticks.forget_idle_marks(tx, limit=MARKS_AT_ONCE)
+            return ticks.delete_idle_marks(tx, limit=IDLE_MARKS_PER_ROUND)
 
         return self._database.transact(work)
 

@@ -1,4 +1,4 @@
-"""When a dispatcher looks for work: as soon as something is to be decided, when a step is due, and once a second."""
+"""When a dispatcher polls: on a wake-up for decisions, when a delayed step is due, and once a second."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from stepwell.service.part import Part
 from stepwell.store import Database, Wake
 from stepwell.store.wake import Listener
 
-# An idle dispatcher looks again after this long: the floor under every wake-up.
+# An idle dispatcher polls this often, in case a wake-up was lost.
 IDLE_SECONDS: Final = 1.0
-# A look that found nothing is repeated after four times as long as it took: beside busy workers, looking takes long.
-EMPTY_LOOK_FACTOR: Final = 4.0
-MAX_EMPTY_LOOK_SECONDS: Final = 0.05
-# A worker in the same process hears of new work first: two that ask at once keep each other waiting.
-AFTER_WORKERS_SECONDS: Final = 0.002
+# After a poll that found nothing, wait four times as long as it took: next to busy workers, polling is slow.
+EMPTY_POLL_FACTOR: Final = 4.0
+MAX_EMPTY_POLL_SECONDS: Final = 0.05
+# Lets a worker in the same process poll first after a commit: two polls at once delay each other.
+WORKER_HEAD_START_SECONDS: Final = 0.002
 
 
 class DispatcherPart(Part):
@@ -27,26 +27,26 @@ class DispatcherPart(Part):
     def __init__(self, dispatcher: Dispatcher, database: Database) -> None:
         self._dispatcher = dispatcher
         self._database = database
-        self._next_look = self._next_due = self._not_before = 0.0
+        self._next_poll = self._next_due = self._not_before = 0.0
         self._ticks = self._dispatched = 0
 
     def listen(self) -> Listener:
         listener = self._database.listen()
-        listener.alert_seconds = AFTER_WORKERS_SECONDS
+        listener.alert_seconds = WORKER_HEAD_START_SECONDS
         return listener
 
     def round(self, wakes: Collection[Wake]) -> float:
-        """Decisions are looked for when they are announced; for steps that are merely open, workers look themselves."""
+        """Poll for decisions on a wake-up; steps that are merely open are found by workers themselves."""
         started = self._database.clock.monotonic()
-        whole = started >= self._next_look
-        if whole:
-            self._next_look = started + IDLE_SECONDS
+        is_full = started >= self._next_poll
+        if is_full:
+            self._next_poll = started + IDLE_SECONDS
         elif Wake.DECISIONS not in wakes and started < self._next_due:
-            return min(self._next_look, self._next_due) - started
+            return min(self._next_poll, self._next_due) - started
         elif started < self._not_before:
             self._next_due = min(self._next_due, self._not_before)
-            return min(self._next_look, self._not_before) - started
-        reports = self._dispatcher.round(open_too=whole)
+            return min(self._next_poll, self._not_before) - started
+        reports = self._dispatcher.round(open_too=is_full)
         self._ticks += len(reports)
         self._dispatched += sum(report.dispatched for report in reports)
         if any(report.changed for report in reports):
@@ -54,14 +54,14 @@ class DispatcherPart(Part):
             return 0.0
         self._next_due = self._when_due()
         now = self._database.clock.monotonic()
-        self._not_before = now + min(EMPTY_LOOK_FACTOR * (now - started), MAX_EMPTY_LOOK_SECONDS)
-        return max(0.0, min(self._next_look, self._next_due) - now)
+        self._not_before = now + min(EMPTY_POLL_FACTOR * (now - started), MAX_EMPTY_POLL_SECONDS)
+        return max(0.0, min(self._next_poll, self._next_due) - now)
 
     def _when_due(self) -> float:
         """When the next delayed step is due, by the monotonic clock."""
-        moment = self._dispatcher.next_due()
+        due = self._dispatcher.next_due()
         now = self._database.clock.monotonic()
-        return now + (IDLE_SECONDS if moment is None else (moment - self._database.now()).total_seconds())
+        return now + (IDLE_SECONDS if due is None else (due - self._database.now()).total_seconds())
 
     def report(self) -> str:
         return f"{self._dispatched:,} dispatched in {self._ticks:,} tick{'' if self._ticks == 1 else 's'}"

@@ -1,7 +1,8 @@
 """The lock of a group: a row with an owner, a token that only grows, and a deadline.
 
-Whoever finds it free or past its deadline takes it and a new token with it. Every transaction of a tick begins at the
-fence, which holds the row while it is still ours: a dispatcher that was paused and overtaken commits nothing more.
+A dispatcher may take the lock, with a new token, when it is free or past its deadline. Every transaction of a tick
+starts with the fence, which locks the row if the token is still current: a dispatcher that lost its lock commits
+nothing more.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import settings, ticks
 
-# Longer than any healthy tick (a cascade over 100,000 steps takes a few seconds), short enough for a takeover
-# to be soon after a crash.
+# Longer than any healthy tick (a cascade over 100,000 steps takes a few seconds), short enough for a quick takeover
+# after a crash.
 LOCK_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What there is to look at when a tick begins: the breaker (phase 1), marks, and what is on the agenda."""
+    """What a tick reads when it starts: the breaker (phase 1), the marks, and which work the agenda has."""
 
     breaker_on: bool
     marks: list[int]
@@ -34,7 +35,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class GroupLock:
-    """Held by one tick of one dispatcher."""
+    """The lock of a group, held by one tick of one dispatcher."""
 
     group: str
     owner: str
@@ -44,23 +45,23 @@ class GroupLock:
     survey: Survey
 
     def fence(self, tx: Transaction) -> None:
-        """Make sure, to the end of this transaction, that the group is still ours."""
+        """Check that the group is still ours, and keep it ours until this transaction ends."""
         idle_ms = str(int(1000 * LOCK_SECONDS))
         if ticks.fence(tx, group=self.group, owner=self.owner, token=self.token, idle_ms=idle_ms) is None:
-            raise LockLost(f"group {self.group} was taken over by another dispatcher; this tick changes nothing more")
+            raise LockLost(f"another dispatcher took over group {self.group}; this tick was aborted")
 
 
-def take(database: Database, group: str, owner: str) -> GroupLock | None:
-    """The lock and a new tick row, or None while another dispatcher has it."""
+def acquire(database: Database, group: str, owner: str) -> GroupLock | None:
+    """Take the lock and insert a tick row; None while another dispatcher holds the lock."""
 
     def work(tx: Transaction) -> GroupLock | None:
         now = database.now()
         deadline = now + timedelta(seconds=LOCK_SECONDS)
-        taken = ticks.take_lock(tx, group=group, owner=owner, now=now, deadline=deadline)
+        taken = ticks.acquire_lock(tx, group=group, owner=owner, now=now, deadline=deadline)
         if taken is None:
             return None
         tick = ticks.begin_tick(tx, group=group, owner=owner, now=now)
-        ticks.note_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
+        ticks.set_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
         return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now))
 
     return database.transact(work)
@@ -69,12 +70,12 @@ def take(database: Database, group: str, owner: str) -> GroupLock | None:
 def _survey(tx: Transaction, group: str, now: datetime) -> Survey:
     breaker = settings.breaker_state(tx)
     marks = ticks.marks_of_group(tx, group=group)
-    business = ticks.unfinished_business(tx, group=group, now=now)
+    pending = ticks.pending_work(tx, group=group, now=now)
     return Survey(
         breaker is not None and breaker.is_on,
         [mark.id for mark in marks],
         frozenset(mark.state for mark in marks if mark.state is not None),
-        business.unchecked,
-        business.exhausted,
-        business.due,
+        pending.unchecked,
+        pending.exhausted,
+        pending.due,
     )

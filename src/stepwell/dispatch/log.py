@@ -1,6 +1,6 @@
-"""The dispatcher's log: what a tick did, told to the logger `stepwell.dispatcher` (channel «dispatcher»).
+"""The log of the dispatcher: what each tick did, written to the logger `stepwell.dispatcher`.
 
-It listens to the tick and is told everything; the logic itself never writes a line.
+The tick calls the methods below; the dispatch logic itself contains no log calls.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ LOGGER: Final = logging.getLogger("stepwell.dispatcher")
 
 
 class TickLog:
-    """Writes the lines of one tick, in the seeds' format."""
+    """Writes the log lines of a tick."""
 
     def start(self, group: str, now: datetime) -> None:
         LOGGER.info("[TICK START] Group: %s | Time: %s", group, now.strftime("%H:%M:%S.%f"))
         LOGGER.info("[LOCK ACQUIRED] Starting dispatch cycle")
 
-    def breaker_open(self) -> None:
+    def breaker_off(self) -> None:
         LOGGER.warning("CIRCUIT BREAKER: Step dispatching is DISABLED globally")
 
     def phase(self, number: int, name: str, rows: int, milliseconds: float) -> None:
@@ -41,7 +41,7 @@ class TickLog:
 
 
 def log_to_file(path: Path) -> None:
-    """Send the channel to a file (`logs/dispatcher.log`), one line per event with its time."""
+    """Write the log to a file (`logs/dispatcher.log`), one line per event with its time."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

@@ -1,4 +1,4 @@
-"""The phases of a tick that change states, in their order. Each gives how many rows it really changed."""
+"""The phases of a tick that change states, in order. Each returns how many rows it changed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from stepwell.store.engine import agenda, phases, ticks
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """Where and when a phase works, and who it acts as."""
+class PhaseContext:
+    """The group, the actor and the time with which a phase runs."""
 
     group: str
     actor: str
@@ -28,8 +28,8 @@ class Phase:
 
     number: int
     name: str
-    has_work: Callable[[Survey], bool]  # whether there is anything that it could find: it is not run in vain
-    run: Callable[[Transaction, Moment], int]
+    has_work: Callable[[Survey], bool]  # whether it could find anything; skipped otherwise
+    run: Callable[[Transaction, PhaseContext], int]
 
 
 class _OfGroup(Protocol):
@@ -40,23 +40,23 @@ class _OfParents(Protocol):
     def __call__(self, tx: Transaction, /, *, ids: list[int], actor: str, now: datetime) -> list[Change]: ...
 
 
-def _running(*verbs: _OfGroup) -> Callable[[Transaction, Moment], int]:
-    def run(tx: Transaction, at: Moment) -> int:
+def _running(*verbs: _OfGroup) -> Callable[[Transaction, PhaseContext], int]:
+    def run(tx: Transaction, at: PhaseContext) -> int:
         return sum(len(verb(tx, group=at.group, actor=at.actor, now=at.now)) for verb in verbs)
 
     return run
 
 
-def _deciding_parents(verb: _OfParents) -> Callable[[Transaction, Moment], int]:
-    def run(tx: Transaction, at: Moment) -> int:
+def _deciding_parents(verb: _OfParents) -> Callable[[Transaction, PhaseContext], int]:
+    def run(tx: Transaction, at: PhaseContext) -> int:
         parents = phases.parents_to_decide(tx, group=at.group)
         return len(verb(tx, ids=parents, actor=at.actor, now=at.now)) if parents else 0
 
     return run
 
 
-def _around(states: Set[State], *, or_unchecked: bool = False) -> Callable[[Survey], bool]:
-    """A phase that can find work only around marked steps in these states (or around unchecked ones)."""
+def _near(states: Set[State], *, or_unchecked: bool = False) -> Callable[[Survey], bool]:
+    """For a phase that finds work only next to marked steps in these states (or next to unchecked steps)."""
 
     def has_work(survey: Survey) -> bool:
         return bool(states & survey.marked_states) or (or_unchecked and survey.unchecked)
@@ -64,23 +64,23 @@ def _around(states: Set[State], *, or_unchecked: bool = False) -> Callable[[Surv
     return has_work
 
 
-_ENDED_BADLY: Final = FAILED | {State.CANCELLED, State.NOT_RUNNABLE}
-_DECIDES_A_PARENT: Final = TERMINAL | {State.RUNNING}
+_ENDED_WITHOUT_CONCLUDING: Final = FAILED | {State.CANCELLED, State.NOT_RUNNABLE}
+_MAY_DECIDE_PARENT: Final = TERMINAL | {State.RUNNING}
 
 STATE_PHASES: Final = (
-    Phase(2, "skip_children", _around({State.SKIPPED}), _running(phases.skip_children)),
-    Phase(3, "cascade_cancellations", _around({State.CANCELLED}), _running(phases.cancel_children)),
+    Phase(2, "skip_children", _near({State.SKIPPED}), _running(phases.skip_children)),
+    Phase(3, "cascade_cancellations", _near({State.CANCELLED}), _running(phases.cancel_children)),
     Phase(
         4,
         "promote_handlers",
-        _around(FAILED | {State.NOT_RUNNABLE, State.RUNNING}),
+        _near(FAILED | {State.NOT_RUNNABLE, State.RUNNING}),
         _running(phases.promote_handlers),
     ),
-    Phase(5, "parents_to_failed", _around(_DECIDES_A_PARENT), _deciding_parents(phases.fail_parents)),
+    Phase(5, "parents_to_failed", _near(_MAY_DECIDE_PARENT), _deciding_parents(phases.fail_parents)),
     Phase(
         6,
         "cascade_failures",
-        _around(_ENDED_BADLY | {State.PENDING}, or_unchecked=True),
+        _near(_ENDED_WITHOUT_CONCLUDING | {State.PENDING}, or_unchecked=True),
         _running(
             phases.fail_children,
             phases.mark_not_runnable_in_block,
@@ -88,16 +88,16 @@ STATE_PHASES: Final = (
             phases.mark_not_runnable_descendants,
         ),
     ),
-    Phase(7, "parents_to_completed", _around(_DECIDES_A_PARENT), _deciding_parents(phases.complete_parents)),
+    Phase(7, "parents_to_completed", _near(_MAY_DECIDE_PARENT), _deciding_parents(phases.complete_parents)),
     Phase(8, "exhausted_retries", lambda survey: survey.exhausted, _running(phases.fail_exhausted)),
 )
 
 
-def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool = True, due: bool = True) -> int:
-    """Open the steps that the marked changes have made ready, then forget the marks; gives how many were opened.
+def process_marks(tx: Transaction, at: PhaseContext, marks: list[int], unchecked: bool = True, due: bool = True) -> int:
+    """Open the steps that the marked changes made ready, then delete the marks; returns how many steps were opened.
 
-    Only the marks that every phase of this tick has seen are forgotten: others may have come meanwhile. `unchecked`
-    and `due` say whether there may be steps that came back to Pending, and steps whose delay is over.
+    Only the marks that every phase of this tick has seen are deleted: new ones may have been added meanwhile.
+    `unchecked` and `due` say whether there may be steps that returned to Pending, and steps whose delay is over.
     """
     opened = 0
     if unchecked:
@@ -107,19 +107,19 @@ def settle_marks(tx: Transaction, at: Moment, marks: list[int], unchecked: bool 
         opened += agenda.open_due(tx, group=at.group, now=at.now)
     if marks:
         opened += agenda.open_ready(tx, ids=agenda.steps_to_check(tx, group=at.group), now=at.now)
-        ticks.forget_marks(tx, ids=marks)
+        ticks.delete_marks(tx, ids=marks)
     return opened
 
 
-def pick(tx: Transaction, at: Moment, limit: int, spare: int = 0) -> list[int]:
-    """Phase 9: the ids of eligible steps that their queues have room for, high priority and the oldest first.
+def pick(tx: Transaction, at: PhaseContext, limit: int, spare: int = 0) -> list[int]:
+    """Phase 9: the ids of eligible steps for which their queues have room, high priority first, then the oldest.
 
-    `spare` is 1 now and then: where there is room for few, high priority leaves one of it to the others.
+    `spare` is 1 in some ticks: even where there is room for only a few steps, one place is then kept for the rest.
     """
     queues = ticks.lock_queues(tx, group=at.group)
     return ticks.pick(tx, group=at.group, now=at.now, limit=limit, spare=spare, queues=queues)
 
 
-def dispatch(tx: Transaction, at: Moment, ids: list[int], tick: int) -> int:
+def dispatch(tx: Transaction, at: PhaseContext, ids: list[int], tick: int) -> int:
     """Phase 10: Pending to Dispatched."""
     return len(ticks.dispatch_picked(tx, ids, group=at.group, actor=at.actor, tick=tick, now=at.now))

@@ -1,4 +1,4 @@
-"""When the sweep runs: every five minutes, wherever a dispatcher runs."""
+"""When the sweep runs: every five minutes, in each process with a dispatcher."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from stepwell.dispatch.sweep import sweep
 from stepwell.service.part import Part
 from stepwell.store import Database, Wake
 
-# It reads everything, so it is no thing of seconds; what it repairs has waited this long at most.
+# It reads every unfinished step, so it runs rarely; a step with a missing mark waits this long at most.
 SWEEP_SECONDS: Final = 300.0
 
 
 class SweepPart(Part):
-    """Sweeps all groups, or some. In a thread of its own, so that no tick waits for it."""
+    """Sweeps all groups, or some, in a separate thread, so that no tick waits for it."""
 
     name = "sweep"
 

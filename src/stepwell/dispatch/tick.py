@@ -1,7 +1,7 @@
 """One tick of one group: lock, breaker, the state phases, then pick and dispatch (SPEC 3).
 
-A state phase that changed rows ends the tick, and the dispatcher ticks again at once. So that steady cascades cannot
-starve dispatch, the tick after such a one runs all phases whatever they change.
+A state phase that changes rows ends the tick early, and the dispatcher ticks again at once. So that constant cascades
+cannot starve dispatch, the tick after one that ended early runs all phases.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.lock import GroupLock, Survey
 from stepwell.dispatch.log import TickLog
-from stepwell.dispatch.phases import STATE_PHASES, Moment, Phase, dispatch, pick, settle_marks
+from stepwell.dispatch.phases import STATE_PHASES, Phase, PhaseContext, dispatch, pick, process_marks
 from stepwell.model import codec
 from stepwell.model.errors import LockLost
 from stepwell.share.strategies import NORMAL_SHARE
@@ -23,8 +23,8 @@ from stepwell.store.engine import settings, ticks
 
 T = TypeVar("T")
 
-# Enough to keep the workers of a busy queue fed from one tick to the next, small enough that a dispatch
-# transaction stays in the low milliseconds.
+# Enough to keep the workers of a busy queue occupied between two ticks, small enough that a dispatch transaction takes
+# only a few milliseconds.
 BATCH_LIMIT: Final = 512
 TICKS_KEPT: Final = 1_000  # per group
 
@@ -46,7 +46,7 @@ class TickReport:
 
     @property
     def changed(self) -> int:
-        """How many rows it moved on; the dispatcher ticks again at once while there is progress."""
+        """How many rows it changed; while there is progress, the dispatcher ticks again at once."""
         return self.opened + sum(int(phase["rows"]) for phase in self.phases)
 
 
@@ -76,10 +76,10 @@ class Tick:
         self._log = TickLog()
 
     def run(self, group: str) -> TickReport:
-        """One tick. An error in a phase is kept in the report and in the tick log; it is never raised from here."""
+        """Run one tick. An error in a phase is recorded in the report and in the tick log, not raised."""
         report = TickReport(group)
         started = self._database.clock.monotonic()
-        lock = group_lock.take(self._database, group, self._owner)
+        lock = group_lock.acquire(self._database, group, self._owner)
         if lock is None:
             report.locked_out = True
             return report
@@ -101,32 +101,32 @@ class Tick:
         return report
 
     def _state_phases(self, lock: GroupLock, report: TickReport) -> bool:
-        """Phases 2 to 8; whether the tick goes on after them."""
+        """Phases 2 to 8; returns whether the tick continues after them."""
         report.breaker_on = lock.survey.breaker_on
-        waiting = list(STATE_PHASES)
-        while waiting:
-            notes = self._guarded(lock, partial(self._until_one_changes, lock.survey, waiting))
-            for phase, rows, milliseconds in notes:
-                self._note(report, phase.number, phase.name, rows, milliseconds)
-            waiting = waiting[len(notes) :]
-            changed = notes[-1][1]
+        remaining = list(STATE_PHASES)
+        while remaining:
+            results = self._run_fenced(lock, partial(self._run_until_one_changes, lock.survey, remaining))
+            for phase, rows, milliseconds in results:
+                self._record(report, phase.number, phase.name, rows, milliseconds)
+            remaining = remaining[len(results) :]
+            changed = results[-1][1]
             if changed and not lock.previous_ended_early:
                 report.ended_early = True
                 return False
         return True
 
     def _finish(self, lock: GroupLock, report: TickReport, started: float) -> TickReport:
-        """Settle the marks, pick, dispatch and end the tick, in one transaction: each would cost a commit of its own.
+        """Process the marks, pick, dispatch and end the tick, in one transaction to save commits.
 
-        Nothing is told from inside: a conflict runs it again, and only what is committed is told.
+        Nothing is logged inside it: a conflict runs it again, and only what was committed is logged.
         """
         clock = self._database.clock
 
-        def work(tx: Transaction, at: Moment) -> tuple[TickReport, _Dispatch | None]:
+        def work(tx: Transaction, at: PhaseContext) -> tuple[TickReport, _Dispatch | None]:
             ended = replace(report, phases=list(report.phases))
-            # A phase of this tick that moved rows may have sent some back to Pending, unchecked.
+            # A phase of this tick that changed rows may have returned some steps to Pending, as unchecked.
             unchecked = lock.survey.unchecked or any(phase["rows"] for phase in report.phases)
-            ended.opened = settle_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
+            ended.opened = process_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
             done = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else None
             if done is None:
                 ended.breaker_on = False
@@ -137,30 +137,30 @@ class Tick:
             self._end(tx, lock, ended)
             return ended, done
 
-        ended, done = self._guarded(lock, work)
+        ended, done = self._run_fenced(lock, work)
         if done is None:
-            self._log.breaker_open()
+            self._log.breaker_off()
         else:
             self._log.picked(done.found, done.pick_ms)
             self._log.dispatched(done.dispatched, done.dispatch_ms)
         self._log.end(ended.milliseconds, ended.dispatched)
         return ended
 
-    def _until_one_changes(
-        self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: Moment
+    def _run_until_one_changes(
+        self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: PhaseContext
     ) -> list[tuple[Phase, int, float]]:
-        """Phases in their order, up to and with the first that changes rows: what it changed commits by itself."""
-        notes: list[tuple[Phase, int, float]] = []
+        """Run phases in order up to and including the first that changes rows: its changes commit separately."""
+        results: list[tuple[Phase, int, float]] = []
         for phase in phases:
             started = self._database.clock.monotonic()
             rows = phase.run(tx, at) if phase.has_work(survey) else 0
-            notes.append((phase, rows, 1000 * (self._database.clock.monotonic() - started)))
+            results.append((phase, rows, 1000 * (self._database.clock.monotonic() - started)))
             if rows:
                 break
-        return notes
+        return results
 
-    def _pick_and_dispatch(self, tx: Transaction, at: Moment, tick: int) -> _Dispatch | None:
-        """Phases 9 and 10; None if the breaker is off by now."""
+    def _pick_and_dispatch(self, tx: Transaction, at: PhaseContext, tick: int) -> _Dispatch | None:
+        """Phases 9 and 10; None if the breaker is off."""
         clock = self._database.clock
         started = clock.monotonic()
         if settings.breaker_for_dispatch(tx) != "on":
@@ -170,16 +170,16 @@ class Tick:
         dispatched = dispatch(tx, at, ids, tick)
         return _Dispatch(len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked))
 
-    def _guarded(self, lock: GroupLock, work: Callable[[Transaction, Moment], T]) -> T:
-        """One transaction, behind the fence."""
+    def _run_fenced(self, lock: GroupLock, work: Callable[[Transaction, PhaseContext], T]) -> T:
+        """Run `work` in one transaction that starts with the fence."""
 
         def fenced(tx: Transaction) -> T:
             lock.fence(tx)
-            return work(tx, Moment(lock.group, f"tick:{lock.tick}", self._database.now()))
+            return work(tx, PhaseContext(lock.group, f"tick:{lock.tick}", self._database.now()))
 
         return self._database.transact(fenced)
 
-    def _note(self, report: TickReport, number: int, name: str, rows: int, milliseconds: float) -> None:
+    def _record(self, report: TickReport, number: int, name: str, rows: int, milliseconds: float) -> None:
         report.phases.append({"phase": number, "name": name, "rows": rows, "ms": round(milliseconds, 2)})
         self._log.phase(number, name, rows, milliseconds)
 
@@ -196,8 +196,8 @@ class Tick:
                 error=None if report.error is None else codec.clean_text(repr(report.error), 2_000),
             )
         else:
-            ticks.forget_tick(tx, tick=lock.tick)
-        # The token counts the ticks of this group, kept or not; the ids are shared by all groups.
+            ticks.delete_tick(tx, tick=lock.tick)
+        # The token counts all ticks of this group, including deleted ones; tick ids are shared by all groups.
         if lock.token % 100 == 0:
             ticks.prune_ticks(tx, group=lock.group, keep=TICKS_KEPT)
         ticks.release_lock(tx, group=lock.group, token=lock.token, now=now, ended_early=report.ended_early)

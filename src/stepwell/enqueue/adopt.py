@@ -70,8 +70,8 @@ def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
     _write_place(tx, placement, now)
     write_neighbours(tx, neighbours, [placement])
     if row.type == "resolve-exception":
-        adoption.send_to_sleep(tx, id=row.id, actor=ACTOR, now=now)
-    adoption.leave_new(tx, id=row.id)
+        adoption.make_dormant(tx, id=row.id, actor=ACTOR, now=now)
+    adoption.delete_new_entry(tx, id=row.id)
     enrol(tx, [row.id], now)
 
 
@@ -114,7 +114,7 @@ def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
         priority=placement.priority,
         shares_block=placement.block != placement.uuid,
     )
-    if tx.is_followed:  # only now: whoever wrote the row told nobody
+    if tx.collects_changes:  # only now: whoever wrote the row told nobody
         tx.changed([created(placement.id, placement.workflow, placement.draft.action, State.PENDING, None, now)])
 
 

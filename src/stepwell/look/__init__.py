@@ -1,1 +1,1 @@
-"""Reading what is there: steps, trees, history, ticks, counts."""
+"""Read-only views: steps, trees, history, ticks, counts, explanations."""

@@ -1,6 +1,6 @@
-"""«Why is this step not running?»: every unmet condition, the rows behind it, and when it will change.
+"""Why is this step not running? Every unmet condition, the steps that cause it, and when it will change.
 
-The facts come from the view `step_readiness`, which is also what phase 9 picks by.
+The conditions come from the view `step_readiness`, which phase 9 uses, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stepwell.store.engine.explaining import Named, Readiness
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One condition that is not met."""
+    """One unmet condition."""
 
     condition: str
     message: str
@@ -30,7 +30,7 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a step is where it is."""
+    """Why a step is in its state."""
 
     step_id: int
     name: str
@@ -44,9 +44,9 @@ class Explanation:
 
 
 def explain(database: Database, step: Step) -> Explanation:
-    """Look at one step the way the dispatcher does."""
+    """Check one step against the conditions that the dispatcher uses."""
     if step.state is not State.PENDING:
-        return Explanation(step.id, step.name, step.state, _story(database, step), False)
+        return Explanation(step.id, step.name, step.state, _describe_state(database, step), False)
 
     def look(tx: Transaction) -> list[Obstacle]:
         readiness = explaining.readiness(tx, id=step.id)
@@ -56,11 +56,11 @@ def explain(database: Database, step: Step) -> Explanation:
     obstacles = database.read(look)
     row_facts = [o for o in obstacles if o.condition not in ("breaker", "room", "adoption", "key", "limit")]
     if not obstacles:
-        summary = "it is ready: the next tick of its group dispatches it"
+        summary = "ready: the next tick of its group dispatches it"
     elif not row_facts:
-        summary = "it is ready, but held back: " + obstacles[0].message
+        summary = "ready, but not dispatched: " + obstacles[0].message
     else:
-        summary = "it waits: " + "; ".join(obstacle.message for obstacle in obstacles)
+        summary = "waiting: " + "; ".join(obstacle.message for obstacle in obstacles)
     return Explanation(step.id, step.name, step.state, summary, not row_facts, obstacles)
 
 
@@ -70,12 +70,12 @@ def _named(step: Named | Step) -> str:
 
 def _not_placed(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if facts.status == "new":
-        yield Obstacle("adoption", "it was written by plain SQL and gets its place at the next tick")
+        yield Obstacle("adoption", "inserted with plain SQL; the next tick places it")
 
 
 def _not_due(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if step.dispatch_after is not None and step.dispatch_after > now:
-        cause = {"retry": "its retry waits", "throttled": "it is throttled"}.get(step.reason or "", "it is delayed")
+        cause = {"retry": "its retry is delayed", "throttled": "throttled"}.get(step.reason or "", "delayed")
         yield Obstacle(
             "dispatch_after",
             f"{cause} until {step.dispatch_after:%Y-%m-%d %H:%M:%S.%f} UTC",
@@ -91,7 +91,7 @@ def _parent(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Ite
     if parent.state is State.RUNNING:
         message = f"its parent's own code is not done: {_named(parent)}"
     elif parent.state.is_terminal:
-        message = f"its parent has ended, and the next tick ends this one with it: {_named(parent)}"
+        message = f"its parent has ended, and the next tick will end this step, too: {_named(parent)}"
     else:
         message = f"its parent has not run yet: {_named(parent)}"
     yield Obstacle("parent", message, (parent.id,))
@@ -116,21 +116,21 @@ def _dependencies(tx: Transaction, step: Step, facts: Readiness, now: datetime) 
     waiting = [row for row in rows if row.state not in met_by or row.lease_worker]
     yield Obstacle(
         "dependencies",
-        f"{step.trigger_rule} of its dependencies is not met: {', '.join(_named(row) for row in waiting)}",
+        f"its trigger rule {step.trigger_rule} is not met by: {', '.join(_named(row) for row in waiting)}",
         tuple(row.id for row in waiting),
     )
 
 
 def _unsatisfiable(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if facts.unsatisfiable:
-        yield Obstacle("unsatisfiable", "a predecessor ended badly: the next tick makes it NotRunnable")
+        yield Obstacle("unsatisfiable", "a predecessor failed or cannot run: the next tick makes this step NotRunnable")
 
 
 def _retries(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if not facts.retries_left:
         yield Obstacle(
             "retries",
-            f"its retries are exhausted ({step.retries} of {step.max_retries}): the next tick fails it",
+            f"its retries are exhausted ({step.retries} of {step.max_retries}): the next tick makes it Failed",
         )
 
 
@@ -145,9 +145,7 @@ def _workflow(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> I
 
 def _workers(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if not explaining.lane_is_served(tx, queue=step.queue, action=step.action, now=now):
-        yield Obstacle(
-            "workers", f"no live worker serves the queue {step.queue!r} and knows the action {step.action!r}"
-        )
+        yield Obstacle("workers", f"no live worker serves queue {step.queue!r} and action {step.action!r}")
 
 
 def _breaker(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
@@ -166,11 +164,11 @@ def _key(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterat
     if facts.key_blocked:
         rows = explaining.holders_of_key(tx, key=step.concurrency_key)
         if not rows and explaining.can_begin(tx, queue=step.queue, action=step.action, now=now) is None:
-            return  # not its key is in the way
+            return  # its lane is the problem, not its key
         yield Obstacle(
             "key",
-            f"of the steps with the key {step.concurrency_key!r} only {step.concurrency_limit} may run at once: "
-            + (", ".join(map(_named, rows)) or "the next tick lets it pass"),
+            f"concurrency key {step.concurrency_key!r} is at its limit ({step.concurrency_limit}): "
+            + (", ".join(map(_named, rows)) or "the next tick unblocks this step"),
             tuple(row.id for row in rows),
         )
 
@@ -179,13 +177,13 @@ def _limits(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Ite
     maxima = {(row.kind, row.name): row.maximum for row in limits.limits(tx)}
     if not maxima:
         return
-    running = limits.running_of_queues(tx)
+    running = limits.running_by_lane(tx)
     for kind, name in (("total", ""), ("queue", step.queue), ("action", step.action)):
         if (kind, name) in maxima:
             count = sum(row.running for row in running if kind == "total" or getattr(row, kind) == name)
             if count >= maxima[kind, name]:
-                what = "in all" if kind == "total" else f"of the {kind} {name!r}"
-                yield Obstacle("limit", f"{maxima[kind, name]} steps {what} may run at once, and {count} do")
+                what = "the total" if kind == "total" else f"{kind} {name!r}"
+                yield Obstacle("limit", f"{what} is at its limit ({maxima[kind, name]}): {count} steps are running")
 
 
 def _room(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
@@ -193,7 +191,7 @@ def _room(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Itera
     if room.slots and room.dispatched >= 2 * room.slots:
         yield Obstacle(
             "room",
-            f"the queue {step.queue!r} is full: {room.dispatched} steps are dispatched to {room.slots} slots",
+            f"queue {step.queue!r} is full: {room.dispatched} steps dispatched for {room.slots} slots",
         )
 
 
@@ -203,34 +201,34 @@ _CONDITIONS: tuple[Callable[[Transaction, Step, Readiness, datetime], Iterator[O
 )  # fmt: skip
 
 
-def _story(database: Database, step: Step) -> str:
-    """Where a step is that is not waiting to be dispatched."""
+def _describe_state(database: Database, step: Step) -> str:
+    """The situation of a step that is not Pending."""
     match step.state:
         case State.DISPATCHED:
-            return f"it is handed to the queue {step.queue!r}; the next free worker of it takes it"
+            return f"dispatched to queue {step.queue!r}; the next free worker claims it"
         case State.RUNNING if step.own_code_done_at is not None:
             rows = database.read(lambda tx: reading.steps_of_block(tx, block=step.child_block_uuid))
-            open_ = [row for row in rows if not row.state.is_terminal or row.lease_worker]
-            return f"its own code is done; it waits for {', '.join(_named(row) for row in open_[:20])}"
+            unfinished = [row for row in rows if not row.state.is_terminal or row.lease_worker]
+            return f"its own code is done; waiting for {', '.join(_named(row) for row in unfinished[:20])}"
         case State.RUNNING:
-            return f"it is running on {step.hostname} (worker {step.lease_worker}, attempt {step.attempts})"
+            return f"running on {step.hostname} (worker {step.lease_worker}, attempt {step.attempts})"
         case State.NOT_RUNNABLE if step.reason == DORMANT:
-            return "it is an exception handler and sleeps until a step of its block fails"
+            return "dormant exception handler: it runs only if a step of its block fails"
         case State.NOT_RUNNABLE:
-            culprits = ", ".join(_named(row) for row in database.read(lambda tx: _culprits(tx, step)))
-            return f"it cannot run ({step.reason}) because of {culprits}: retry or skip that, and it comes back"
+            blockers = ", ".join(_named(row) for row in database.read(lambda tx: _blockers(tx, step)))
+            return f"cannot run ({step.reason}) because of {blockers}: retry or skip that to revive it"
     cause = f" ({step.reason})" if step.reason else ""
     error = f": {step.error_message}" if step.error_message else ""
-    return f"it ended {step.state}{cause}{error}"
+    return f"ended {step.state}{cause}{error}"
 
 
-def _culprits(tx: Transaction, step: Step) -> Sequence[Named | Step]:
-    """What keeps a NotRunnable step from running: above it, or before it in its block or among its dependencies."""
+def _blockers(tx: Transaction, step: Step) -> Sequence[Named | Step]:
+    """The steps that keep a NotRunnable step from running: its parent, its predecessors or its dependencies."""
     if step.reason == PARENT_NOT_RUNNABLE and step.parent_step_id is not None:
         parent = reading.step_by_id(tx, id=step.parent_step_id)
         return [] if parent is None else [parent]
     before = explaining.unconcluded_before(tx, block=step.block_uuid, type=step.type, index=step.index)
     upstream: list[Named | Step] = [*before, *reading.dependencies_of(tx, id=step.id)]
     bad = [row for row in upstream if row.state.is_terminal and row.state not in CONCLUDED]
-    # Those that failed themselves say more than those that stand behind a failure, too.
+    # Steps that failed themselves explain more than those that are NotRunnable for the same reason.
     return [row for row in bad if row.state is not State.NOT_RUNNABLE] or bad

@@ -1,4 +1,4 @@
-"""Questions that only read."""
+"""Read-only queries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepwell.store.engine import reading
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """A step with what is below it."""
+    """A step with its children."""
 
     step: Step
     children: list[TreeNode]
@@ -42,7 +42,7 @@ class Reader:
             uuid = canonical_uuid(key)
             step = None if uuid is None else self._database.read(lambda tx: reading.step_by_uuid(tx, uuid=uuid))
         if step is None:
-            raise StepNotFound(f"there is no step {key}")
+            raise StepNotFound(f"step {key} does not exist")
         return step
 
     def steps(self, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
@@ -52,7 +52,8 @@ class Reader:
             kind, of = filters.pop("relatable")
             filters |= {"relatable_type": kind, "relatable_id": str(of)}
         if unknown := filters.keys() - {*reading.FILTERS, "workflow"}:
-            raise StepwellError(f"steps cannot be filtered by {', '.join(sorted(unknown))}")
+            valid = ", ".join(sorted([*reading.FILTERS, "relatable", "workflow"]))
+            raise StepwellError(f"unknown filter {', '.join(sorted(unknown))}; valid filters: {valid}")
         return self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=before, limit=limit))
 
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
@@ -66,10 +67,10 @@ class Reader:
         for step in self._database.read(lambda tx: reading.tree_below(tx, id=top.id)):
             if step.id != top.id and step.parent_step_id is not None:
                 below.setdefault(step.parent_step_id, []).append(step)
-        return _grow(top, below)
+        return _build_tree(top, below)
 
     def stats(self) -> dict[str, Any]:
-        """Counts by state, by stage of the agenda and by group, and the live workers."""
+        """Counts by state, by agenda status and by group, and the live workers."""
         now = self._database.now()
 
         def look(tx: Transaction) -> dict[str, Any]:
@@ -84,7 +85,7 @@ class Reader:
         return self._database.read(look)
 
     def workers(self) -> list[dict[str, Any]]:
-        """Every worker on record with its queues, its actions and how many steps it runs."""
+        """Every worker with a row: its queues, its actions and how many steps it runs."""
         now = self._database.now()
         workers, lanes = self._database.read(
             lambda tx: (reading.all_workers(tx, now=now), reading.lanes_of_workers(tx))
@@ -102,7 +103,7 @@ class Reader:
         ]
 
     def logs(self, which: Step | StepRef | int | str) -> list[dict[str, Any]]:
-        """What the code of a step has logged, oldest first."""
+        """The log lines of a step, oldest first."""
         step = self.step(which)
         return [asdict(line) for line in self._database.read(lambda tx: reading.logs_of_step(tx, step_id=step.id))]
 
@@ -110,7 +111,7 @@ class Reader:
         return [asdict(row) for row in self._database.read(reading.all_groups)]
 
     def ticks(self, group: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
-        """The newest ticks that did something, with what each phase changed."""
+        """The newest ticks with changes or errors, and what each phase changed."""
 
         def look(tx: Transaction) -> list[reading.TickRow]:
             if group is None:
@@ -125,7 +126,7 @@ class Reader:
         return self._database.read(lambda tx: reading.dependencies_of(tx, id=step.id))
 
     def unserved_lanes(self) -> list[dict[str, Any]]:
-        """Work that could be done now if a live worker served its queue and action."""
+        """Lanes with steps that could run now if a live worker served them."""
         now = self._database.now()
         return [asdict(row) for row in self._database.read(lambda tx: reading.unserved_lanes(tx, now=now))]
 
@@ -133,7 +134,7 @@ class Reader:
         return self._database.read(reading.database_version)
 
 
-def _grow(top: Step, below: dict[int, list[Step]]) -> TreeNode:
+def _build_tree(top: Step, below: dict[int, list[Step]]) -> TreeNode:
     root = TreeNode(top, [])
     stack = [root]
     while stack:

@@ -1,1 +1,1 @@
-"""What people do to a running system: retry, cancel, skip, pause, drain; and what watches over it."""
+"""Operating a running system: operator actions, the breaker, the reaper, invariant checks."""

@@ -1,7 +1,7 @@
-"""What an operator can do to a step: end it in any way, and bring it back. Each is on record with who and why.
+"""Operator actions on a step: end it in any state, or retry it. Each is recorded with who did it and why.
 
-A retry brings back what went with the step: below it what a cascade ended, behind it what could not run, above it
-the ancestors that failed only through their children.
+A retry also revives the steps that ended because of this one: descendants that a cascade ended, successors that became
+NotRunnable, and ancestors that failed only because of their children.
 """
 
 from __future__ import annotations
@@ -31,90 +31,90 @@ class Actions:
         self._database = database
 
     def cancel(self, step_id: int, who: str, why: str | None = None) -> None:
-        """Cancel a step; the next ticks cancel everything below it."""
+        """Cancel a step; the next ticks cancel its descendants."""
         self._end(operator.cancel_by_hand, "cancelled", step_id, who, why)
 
     def fail(self, step_id: int, who: str, why: str | None = None) -> None:
-        """End a step as Failed; the next ticks do what they do about any failure."""
+        """End a step as Failed; the next ticks handle it like any other failure."""
         self._end(operator.fail_by_hand, "failed", step_id, who, why)
 
     def stop(self, step_id: int, who: str, why: str | None = None) -> None:
-        """End a Running step as Stopped; the next ticks do what they do about any that a guard has stopped."""
+        """End a Running step as Stopped; the next ticks handle it like a step that stopped itself."""
         self._end(operator.stop_by_hand, "stopped", step_id, who, why)
 
     def _end(self, verb: _EndVerb, done: str, step_id: int, who: str, why: str | None) -> None:
-        """What runs is told, and its lease stands until it has let go."""
+        """Running code is notified; its lease is held until its process has ended."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
             if not verb(tx, id=step_id, actor=actor, reason=reason_of(why), now=now):
-                raise _already(tx, step_id, done)
+                raise _refusal(tx, step_id, done)
 
         self._database.transact(work)
 
     def skip(self, step_id: int, who: str, why: str | None = None) -> None:
-        """Conclude a step without running it; what stood behind its failure may run again."""
+        """Conclude a step without running it; steps that could not run because of its failure are revived."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            operator.hold_group_of(tx, id=step_id)
+            operator.lock_group_of(tx, id=step_id)
             before = _lock(tx, step_id)
             if not operator.skip_by_hand(tx, id=step_id, actor=actor, reason=reason_of(why), now=now):
-                raise _already(tx, step_id, "skipped")
+                raise _refusal(tx, step_id, "skipped")
             _revive_after_conclusion(tx, before, actor, now)
 
         self._database.transact(work)
 
     def complete(self, step_id: int, who: str, why: str | None = None, response: Any = None) -> None:
-        """Resolve a step by hand, with a result; refused while a child of it is unfinished."""
+        """Complete a step by hand, with a result; refused while it has unfinished children."""
         actor, now = actor_of(who), self._database.now()
         text = codec.encode(response, "response")
 
         def work(tx: Transaction) -> None:
-            operator.hold_group_of(tx, id=step_id)
+            operator.lock_group_of(tx, id=step_id)
             before = _lock(tx, step_id)
             reason = reason_of(why)
             if not operator.complete_by_hand(tx, id=step_id, actor=actor, reason=reason, response=text, now=now):
                 if before.state in (State.DISPATCHED, State.RUNNING):
-                    raise ActionRefused(f"{before} is {before.state}; cancel it or let it end first")
+                    raise ActionRefused(f"{before} is {before.state}: cancel it or wait until it ends; nothing changed")
                 if before.state in (State.COMPLETED, State.SKIPPED):
-                    raise _already(tx, step_id, "completed")
-                raise ActionRefused(f"{before} has unfinished children; they would be orphaned: cancel them first")
+                    raise _refusal(tx, step_id, "completed")
+                raise ActionRefused(f"{before} has unfinished children: cancel them first; nothing changed")
             _revive_after_conclusion(tx, before, actor, now)
 
         self._database.transact(work)
 
     def retry(self, step_id: int, who: str, why: str | None = None) -> list[int]:
-        """Bring a failed, stopped or cancelled step back with all that went with it; returns every step revived."""
+        """Retry a failed, stopped or cancelled step and revive what ended because of it; returns every revived id."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> list[int]:
-            operator.hold_group_of(tx, id=step_id)
+            operator.lock_group_of(tx, id=step_id)
             target = _lock(tx, step_id)
             _refuse_unretriable(target)
             ancestors = _revivable_ancestors(tx, target)
-            revived = _all_that_come_back(tx, {step_id}, {step.id for step in ancestors})
+            revived = _steps_to_revive(tx, {step_id}, {step.id for step in ancestors})
             steps = operator.lock_for_revival(tx, ids=sorted(revived))
-            _refuse_held(steps)
-            _refuse_futile(tx, target, steps)
+            _refuse_leased(steps)
+            _refuse_pointless_retry(tx, target, steps)
             operator.revive(tx, ids=sorted(revived - {step_id}), actor=actor, reason=REVIVED, now=now)
             operator.revive(tx, ids=[step_id], actor=actor, reason=reason_of(why), now=now)
             operator.recheck_dependents(tx, ids=sorted(revived))
             for step in steps:
                 if step.type == "resolve-exception" and step.id != step_id:
-                    operator.put_to_sleep_again(tx, id=step.id, actor=actor, now=now)
+                    operator.make_dormant_again(tx, id=step.id, actor=actor, now=now)
             return sorted(revived)
 
         return self._database.transact(work)
 
     def pause_workflow(self, workflow: str, who: str, why: str | None = None) -> None:
-        """Keep the Pending steps of one workflow from being dispatched; what runs goes on."""
+        """Stop dispatching the Pending steps of one workflow; running steps continue."""
         actor, now = actor_of(who), self._database.now()
 
         def work(tx: Transaction) -> None:
-            operator.hold_group_of_workflow(tx, workflow=workflow)
+            operator.lock_groups_of_workflow(tx, workflow=workflow)
             operator.pause_workflow(tx, workflow=workflow, actor=actor, reason=storable(why), now=now)
-            operator.withdraw_workflow(tx, workflow=workflow)
+            operator.remove_workflow_from_agenda(tx, workflow=workflow)
 
         self._database.transact(work)
 
@@ -132,11 +132,11 @@ class Actions:
 def _lock(tx: Transaction, step_id: int) -> LockedStep:
     found = operator.lock_for_revival(tx, ids=[step_id])
     if not found:
-        raise StepNotFound(f"there is no step {step_id}")
+        raise StepNotFound(f"step {step_id} does not exist")
     return found[0]
 
 
-def _already(tx: Transaction, step_id: int, done: str) -> ActionRefused:
+def _refusal(tx: Transaction, step_id: int, done: str) -> ActionRefused:
     row = _lock(tx, step_id)
     return ActionRefused(f"{row} is {row.state} and cannot be {done}; nothing changed")
 
@@ -146,18 +146,18 @@ def _refuse_unretriable(target: LockedStep) -> None:
     if state in _RETRIABLE:
         return
     if state is State.NOT_RUNNABLE and target.reason == DORMANT:
-        hint = "it is an exception handler that waits for a failure of its block"
+        hint = "it is a dormant exception handler, which runs only after a failure in its block"
     elif state is State.NOT_RUNNABLE:
-        hint = "it stands behind a step that failed: retry that one, and this one comes back with it"
+        hint = "it waits for a step that failed; retry that step, and this one is revived with it"
     elif state in UNFINISHED:
-        hint = "it has not ended"
+        hint = "it has not ended yet"
     else:
-        hint = "it has concluded"
+        hint = "it has already concluded"
     raise ActionRefused(f"{target} is {state} and cannot be retried: {hint}; nothing changed")
 
 
 def _revivable_ancestors(tx: Transaction, target: LockedStep) -> list[LockedStep]:
-    """The ancestors that failed only through their children; refuses below one that ended otherwise."""
+    """The ancestors that failed only because of their children; refuses if one ended for another reason."""
     found: list[LockedStep] = []
     row = target
     while row.parent_step_id is not None:
@@ -167,40 +167,40 @@ def _revivable_ancestors(tx: Transaction, target: LockedStep) -> list[LockedStep
             break
         if state is not State.FAILED or row.reason != CHILDREN_FAILED:
             raise ActionRefused(
-                f"{target} cannot be retried below {row}, which ended otherwise "
+                f"{target} cannot be retried because its ancestor {row} has ended "
                 f"({state}, {row.reason or 'no reason'}): retry that one; nothing changed"
             )
         found.append(row)
     return found
 
 
-def _all_that_come_back(tx: Transaction, whole: set[int], raised: set[int]) -> set[int]:
-    """All that comes back, transitively, with steps that do: with `whole` ones also what is below them.
+def _steps_to_revive(tx: Transaction, with_descendants: set[int], alone: set[int]) -> set[int]:
+    """All steps to revive, transitively: successors of both sets, and the descendants of `with_descendants`.
 
-    What stands behind may be below other ancestors. If these failed only through their children they are raised, too;
-    if one ended otherwise, the step stays where it is: nothing can run below an ended parent.
+    A successor may have other ancestors. If those failed only because of their children, they are revived, too; if one
+    ended for another reason, the successor is not revived: nothing can run below an ended parent.
     """
-    waiting: dict[int | None, set[int]] = {}  # what stands behind, by its parents
-    new = whole | raised
+    waiting: dict[int | None, set[int]] = {}  # successors by their parents
+    new = with_descendants | alone
     while new:
-        for found_behind in operator.revivable_behind(tx, ids=sorted(new)):
-            waiting.setdefault(found_behind.parent_step_id, set()).add(found_behind.id)
-        found, lifted = set(operator.revivable_below(tx, ids=sorted(new & whole))), set[int]()
+        for successor in operator.revivable_successors(tx, ids=sorted(new)):
+            waiting.setdefault(successor.parent_step_id, set()).add(successor.id)
+        found, ancestors = set(operator.revivable_children(tx, ids=sorted(new & with_descendants))), set[int]()
         for parent_id in list(waiting):
-            chain = _chain_to_raise(tx, parent_id, whole | raised | found)
+            chain = _ancestors_to_revive(tx, parent_id, with_descendants | alone | found)
             if chain is not None:
-                lifted |= chain
+                ancestors |= chain
                 found |= waiting.pop(parent_id)
-        new = (found | lifted) - whole - (raised - found)
-        whole |= found
-        raised |= lifted
-    return whole | raised
+        new = (found | ancestors) - with_descendants - (alone - found)
+        with_descendants |= found
+        alone |= ancestors
+    return with_descendants | alone
 
 
-def _chain_to_raise(tx: Transaction, step_id: int | None, raised: set[int]) -> set[int] | None:
-    """The steps from here up that failed only through their children; None if one ended otherwise."""
+def _ancestors_to_revive(tx: Transaction, step_id: int | None, revived: set[int]) -> set[int] | None:
+    """This step and its ancestors that failed only because of their children; None if one ended for another reason."""
     chain: set[int] = set()
-    while step_id is not None and step_id not in raised:
+    while step_id is not None and step_id not in revived:
         row = _lock(tx, step_id)
         if row.state in UNFINISHED:
             break
@@ -211,44 +211,45 @@ def _chain_to_raise(tx: Transaction, step_id: int | None, raised: set[int]) -> s
     return chain
 
 
-def _refuse_held(rows: list[LockedStep]) -> None:
+def _refuse_leased(rows: list[LockedStep]) -> None:
     for row in rows:
         if row.lease_worker is not None:
             raise ActionRefused(
-                f"{row} is {row.state}, but its process has not let go yet (worker {row.lease_worker}); "
-                "nothing changed: try again when it has ended"
+                f"{row} is {row.state}, but its process is still running (worker {row.lease_worker}); "
+                "nothing changed. Try again when it has ended"
             )
 
 
-def _refuse_futile(tx: Transaction, target: LockedStep, rows: list[LockedStep]) -> None:
-    """A parent whose own code is done, with nothing below it to run again, would fail again at once."""
+def _refuse_pointless_retry(tx: Transaction, target: LockedStep, rows: list[LockedStep]) -> None:
+    """A parent whose own code is done would fail again at once if none of its failed children is revived."""
     if target.own_code_done_at is None or target.child_block_uuid is None:
         return
     revived = {row.id for row in rows}
     children = reading.steps_of_block(tx, block=target.child_block_uuid)
-    stuck = [child for child in children if _keeps_parent_from_completing(child)]
-    if stuck and not any(child.id in revived for child in stuck):
+    blocking = [child for child in children if _keeps_parent_from_completing(child)]
+    if blocking and not any(child.id in revived for child in blocking):
+        names = ", ".join(f"step {child.id} ({child.name})" for child in blocking[:5])
         raise ActionRefused(
-            f"{target} would fail again at once: {', '.join(f'step {child.id} ({child.name})' for child in stuck[:5])} "
-            "was cancelled by hand; retry or skip that first; nothing changed"
+            f"{target} would fail again at once: {names} "
+            "was cancelled by hand. Retry or skip that first; nothing changed"
         )
 
 
 def _revive_after_conclusion(tx: Transaction, before: LockedStep, actor: str, now: datetime) -> None:
-    """A failure was resolved by hand: what stood behind it may run, and a parent that failed through it goes on.
+    """A failure was resolved by hand: revive its successors, and the parent that failed because of it.
 
-    Not below an ancestor that ended for another reason; and a parent that other children keep from completing stays as
-    it is, unless something below it comes back.
+    Not below an ancestor that ended for another reason; and a parent that other children keep from completing is not
+    revived, unless one of its descendants is.
     """
     if before.state not in (*_RETRIABLE, State.NOT_RUNNABLE):
         return
-    revived = _all_that_come_back(tx, set(), {before.id})
+    revived = _steps_to_revive(tx, set(), {before.id})
     parent_id = before.parent_step_id
     if parent_id is not None and not _siblings_keep_parent_from_completing(tx, parent_id):
-        revived |= _all_that_come_back(tx, set(), _chain_to_raise(tx, parent_id, revived) or set())
+        revived |= _steps_to_revive(tx, set(), _ancestors_to_revive(tx, parent_id, revived) or set())
     revived.discard(before.id)
     steps = operator.lock_for_revival(tx, ids=sorted(revived))
-    _refuse_held(steps)
+    _refuse_leased(steps)
     operator.revive(tx, ids=sorted(revived), actor=actor, reason=REVIVED, now=now)
     operator.recheck_dependents(tx, ids=sorted(revived))
 

@@ -1,4 +1,4 @@
-"""The circuit breaker: a switch that keeps Pending steps from being dispatched, and blocks nothing else."""
+"""The circuit breaker: a switch that stops the dispatch of Pending steps, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stepwell.model.actors import actor_of, storable
 from stepwell.store import Database
 from stepwell.store.engine import settings
 
-# A drain looks this often: soon enough for a person who waits, rare enough to cost nothing.
-DRAIN_LOOK_SECONDS: Final = 0.2
+# How often a drain polls: often enough for a person who waits, rarely enough to cost nothing.
+DRAIN_POLL_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerState:
-    """Whether steps are dispatched, and who said so, why and since when."""
+    """Whether steps are dispatched; who set this, why and when."""
 
     dispatching: bool
     changed_by: str | None
@@ -28,7 +28,7 @@ class BreakerState:
 
 @dataclass(frozen=True, slots=True)
 class RestartSafety:
-    """Whether workers can be restarted now, and what speaks against it."""
+    """Whether workers can be restarted now, and what prevents it."""
 
     dispatching: bool
     dispatched: int
@@ -40,7 +40,7 @@ class RestartSafety:
 
     def __str__(self) -> str:
         if self.safe:
-            return "safe to restart: dispatching is paused, nothing is dispatched and no worker runs a step"
+            return "safe to restart: dispatching is paused, no step is dispatched or running"
         reasons = [
             "dispatching is not paused" if self.dispatching else "",
             f"{self.dispatched} dispatched" if self.dispatched else "",
@@ -71,7 +71,7 @@ class Breaker:
         self._database.transact(lambda tx: settings.set_breaker(tx, value=value, actor=actor, reason=reason, now=now))
 
     def safe_to_restart(self, group: str | None = None) -> RestartSafety:
-        """Parents that merely wait for children are no reason to wait."""
+        """Parents that only wait for their children do not count as running."""
         dispatching = self.state().dispatching
         counts = {"dispatched": 0, "running": 0}
         for row in self._database.read(settings.in_flight):
@@ -88,7 +88,7 @@ class Breaker:
         watch: Callable[[RestartSafety], None] | None = None,
         stop: threading.Event | None = None,
     ) -> RestartSafety:
-        """Pause, then wait until a restart is safe or the time is up. Dispatchers and workers must go on meanwhile."""
+        """Pause, then wait until a restart is safe or `timeout` is over. Dispatchers and workers must keep running."""
         if self.state().dispatching:
             self.pause(who, why)
         clock = self._database.clock
@@ -100,4 +100,4 @@ class Breaker:
             over = deadline is not None and clock.monotonic() >= deadline
             if safety.safe or over or (stop is not None and stop.is_set()):
                 return safety
-            clock.sleep(DRAIN_LOOK_SECONDS)
+            clock.sleep(DRAIN_POLL_SECONDS)

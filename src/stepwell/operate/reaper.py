@@ -1,7 +1,8 @@
-"""The reaper: brings back what died, and says when a group makes no progress.
+"""The reaper: rescues the steps of dead workers, and reports groups that make no progress.
 
-A step is dead when it is Running under a lease that is not alive: its worker's row is gone or stale, or the lease is
-past its deadline. Dead is no state: it is seen, and ended, here. Any number of reapers may run at once.
+A step is dead when it is Running under a dead lease: its worker has no row any more, the worker's heartbeat has lapsed,
+or the lease is past its deadline. Dead is not a state: the reaper detects it and ends it. Any number of reapers may
+run at once.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
 ACTOR: Final = "reaper"
 ROUND_SECONDS: Final = 5.0
-# A Dispatched step that no worker has taken for so long goes back to its turn: others may be more urgent by now.
-UNTAKEN_SECONDS: Final = 300.0
-# The rows of dead workers are kept so long, for people to see.
+# A Dispatched step that no worker has claimed for this long returns to Pending: others may have priority by now.
+UNCLAIMED_SECONDS: Final = 300.0
+# The rows of dead workers are kept this long, for people to see.
 DEAD_WORKER_RETENTION_SECONDS: Final = 300.0
 STALLED_SECONDS: Final = 60.0
-# A worker that dies takes all its steps with it, and nobody knows which of them did it. From the second time on they
-# come back one by one, within so many seconds for each time before: the innocent are done when the other one runs.
-SPREAD_SECONDS: Final = 10.0
+# When a worker dies with all its steps, it is unknown which of them killed it. From the second rescue on, their retries
+# are spread over this many seconds per earlier rescue, so that most of the others are done when that one runs again.
+RESCUE_SPREAD_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -41,35 +42,35 @@ class Reaped:
 
     rescued: list[int] = field(default_factory=list)
     poisoned: list[int] = field(default_factory=list)
-    release_lease: list[int] = field(default_factory=list)
+    leases_released: list[int] = field(default_factory=list)
     recovered: list[int] = field(default_factory=list)
-    workers_forgotten: int = 0
+    workers_deleted: int = 0
     locks_released: int = 0
     stalled: list[str] = field(default_factory=list)
 
 
 class Reaper:
-    """Looks after what others left behind."""
+    """Cleans up after dead workers and dispatchers."""
 
     def __init__(self, database: Database, events: Events, *, round_seconds: float = ROUND_SECONDS) -> None:
         self._database = database
         self._events = events
         self.round_seconds = round_seconds
-        self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the oldest step that could run, and since when
-        self._alarmed: set[str] = set()
+        self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the first runnable step, and since when
+        self._reported_stalled: set[str] = set()
 
     def round(self) -> Reaped:
-        """Look once."""
+        """Check everything once."""
         reaped = Reaped()
         for row in self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
             self._end_dead_lease(row, reaped)
-        self._recover_untaken(reaped)
+        self._recover_unclaimed(reaped)
         now = self._database.now()
         look_at_keys_left_behind(self._database, now)
         overdue = _ago(now, DEAD_WORKER_RETENTION_SECONDS)
-        if self._database.read(lambda tx: reaping.is_anything_overdue(tx, now=now, before=overdue)):
-            self._tidy_up(reaped, now)
-        self._look_for_stalled_groups(reaped)
+        if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
+            self._delete_expired_rows(reaped, now)
+        self._report_stalled_groups(reaped)
         return reaped
 
     def _end_dead_lease(self, row: DeadLease, reaped: Reaped) -> None:
@@ -77,33 +78,33 @@ class Reaper:
         now = self._database.now()
         if row.state is not State.RUNNING:
             if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
-                reaped.release_lease.append(step_id)
+                reaped.leases_released.append(step_id)
             return
-        error = f"its worker {worker} {_fate(row, now)} while it ran"
-        back = now + timedelta(seconds=random.uniform(0, SPREAD_SECONDS * row.rescues))
+        error = f"the lease of worker {worker} expired: {_why_dead(row, now)}"
+        retry_at = now + timedelta(seconds=random.uniform(0, RESCUE_SPREAD_SECONDS * row.rescues))
 
         def work(tx: Transaction) -> State | None:
-            # This transaction may have waited long for its turn, and the worker was heard of meanwhile.
-            if reaping.is_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
+            # This transaction may have waited for a lock, and the worker may have sent a heartbeat meanwhile.
+            if reaping.is_lease_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
                 return None
             changes = runs.rescue(
-                tx, id=step_id, token=token, dispatch_after=back, limit=RESCUES, error=error, actor=ACTOR, now=now
+                tx, id=step_id, token=token, dispatch_after=retry_at, limit=RESCUES, error=error, actor=ACTOR, now=now
             )
             return changes[0].to_state if changes else None
 
         state = self._database.transact(work)
         if state is None:
-            return  # somebody was faster
+            return  # another reaper was faster, or the worker is alive
         poison = state is State.FAILED
         (reaped.poisoned if poison else reaped.rescued).append(step_id)
-        _LOGGER.warning("step %d (%s): %s; it is %s", step_id, row.action, error, state)
+        _LOGGER.warning("step %d (%s): %s; now %s", step_id, row.action, error, state)
         self._events.publish(StepRescued(step_id, row.action, worker, poison))
         if poison:
             self._events.publish(FailureNotification(step_id, row.action, POISON, error))
 
-    def _recover_untaken(self, reaped: Reaped) -> None:
+    def _recover_unclaimed(self, reaped: Reaped) -> None:
         now = self._database.now()
-        found = self._database.read(lambda tx: reaping.untaken(tx, now=now, before=_ago(now, UNTAKEN_SECONDS)))
+        found = self._database.read(lambda tx: reaping.unclaimed(tx, now=now, before=_ago(now, UNCLAIMED_SECONDS)))
         for row in found:
 
             def work(tx: Transaction, step_id: int = row.id) -> bool:
@@ -111,22 +112,24 @@ class Reaper:
 
             if self._database.transact(work):
                 reaped.recovered.append(row.id)
-                _LOGGER.warning("step %d (%s) was dispatched and nobody took it", row.id, row.action)
+                _LOGGER.warning(
+                    "step %d (%s) was dispatched, but no worker claimed it; returned to Pending", row.id, row.action
+                )
 
-    def _tidy_up(self, reaped: Reaped, now: datetime) -> None:
+    def _delete_expired_rows(self, reaped: Reaped, now: datetime) -> None:
         def work(tx: Transaction) -> None:
-            reaped.workers_forgotten = reaping.forget_dead_workers(tx, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
+            reaped.workers_deleted = reaping.delete_dead_workers(tx, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
             reaped.locks_released = reaping.release_dead_locks(tx, now=now)
 
         self._database.transact(work)
 
-    def _look_for_stalled_groups(self, reaped: Reaped) -> None:
-        """Eligible work, a free slot that serves it, and the same step at the head for too long."""
+    def _report_stalled_groups(self, reaped: Reaped) -> None:
+        """Report groups where a step has been first for too long although a slot for it is free."""
         now = self._database.now()
 
-        def look(tx: Transaction) -> list[reaping.FirstInLine]:
+        def look(tx: Transaction) -> list[reaping.NextRunnable]:
             ticks.keep_to_indexes(tx)
-            return reaping.first_in_line(tx, now=now)
+            return reaping.next_runnable_by_group(tx, now=now)
 
         heads = {row.group: row.step_id for row in self._database.read(look)}
         self._waiting = {
@@ -136,30 +139,30 @@ class Reaper:
         for group, (head, since) in self._waiting.items():
             seconds = (now - since).total_seconds()
             if seconds < STALLED_SECONDS:
-                self._alarmed.discard(group)
+                self._reported_stalled.discard(group)
             else:
                 reaped.stalled.append(group)
-                if group not in self._alarmed:
-                    self._alarmed.add(group)
+                if group not in self._reported_stalled:
+                    self._reported_stalled.add(group)
                     _LOGGER.error(
-                        "group %s makes no progress: step %d could run for %.0f s and a slot is free; "
+                        "group %s makes no progress: step %d has been ready for %.0f s and a slot is free; "
                         "is a dispatcher running? (stepwell explain %d)", group, head, seconds, head,
                     )  # fmt: skip
                     self._events.publish(GroupStalled(group, head, seconds))
-        self._alarmed &= self._waiting.keys()
+        self._reported_stalled &= self._waiting.keys()
 
 
 def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
-    dead = reaping.is_dead(tx, id=step_id, token=token, now=now) is not None
+    dead = reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is not None
     return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
 
 
-def _fate(row: DeadLease, now: datetime) -> str:
+def _why_dead(row: DeadLease, now: datetime) -> str:
     if row.alive_until is None:
-        return "was gone"
+        return "the worker is no longer registered"
     if row.alive_until <= now:
-        return f"was not heard of after {row.heartbeat_at:%H:%M:%S} UTC"
-    return "let its deadline pass"
+        return f"its last heartbeat was at {row.heartbeat_at:%H:%M:%S} UTC"
+    return "the step ran past its deadline"
 
 
 def _ago(now: datetime, seconds: float) -> datetime:

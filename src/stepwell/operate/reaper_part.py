@@ -1,4 +1,4 @@
-"""When the reaper looks: every five seconds. One that was away first gives the workers time to be heard of."""
+"""When the reaper runs: every five seconds. After a gap it first gives the workers time to send heartbeats."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stepwell.store import Database, Wake
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
-# After missing more than two rounds, half a lease for the heartbeats of the living: one is due every third of a lease.
-AWAY_ROUNDS: Final = 2
-PATIENCE_SECONDS: Final = ALIVE_SECONDS / 2
+# After more than two missed rounds it waits half a lease: live workers send a heartbeat every third of a lease.
+MISSED_ROUNDS: Final = 2
+HEARTBEAT_GRACE_SECONDS: Final = ALIVE_SECONDS / 2
 
 
 class ReaperPart(Part):
@@ -27,7 +27,7 @@ class ReaperPart(Part):
     def __init__(self, reaper: Reaper, database: Database) -> None:
         self._reaper = reaper
         self._database = database
-        self._next = 0.0  # when the next look is due, by both clocks
+        self._next = 0.0  # when the next round is due, by both clocks
         self._expected: datetime | None = None
         self._rescued = 0
 
@@ -36,11 +36,13 @@ class ReaperPart(Part):
         if elapsed < self._next:
             return self._next - elapsed
         late = 0.0 if self._expected is None else (now - self._expected).total_seconds()
-        if late > AWAY_ROUNDS * self._reaper.round_seconds:
-            # The machine slept, the database was out, or this process was stopped: all workers look dead, and most
-            # are not.
-            _LOGGER.warning("reaper was away for %.0f s; waiting %.0f s for heartbeats", late, PATIENCE_SECONDS)
-            pause = PATIENCE_SECONDS
+        if late > MISSED_ROUNDS * self._reaper.round_seconds:
+            # The machine was suspended, the database was down or this process was stopped: all workers look dead, and
+            # most are not.
+            _LOGGER.warning(
+                "reaper did not run for %.0f s; waiting %.0f s for heartbeats", late, HEARTBEAT_GRACE_SECONDS
+            )
+            pause = HEARTBEAT_GRACE_SECONDS
         else:
             self._rescued += len(self._reaper.round().rescued)
             pause = self._reaper.round_seconds

@@ -1,4 +1,4 @@
-"""Moving a step by hand to any state that the transition table lets an operator choose."""
+"""Moving a step by hand to any state that the transition table allows an operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.operate.actions import Actions
 
 
 def transition_by_hand(actions: Actions, step: Step, state: State, who: str, why: str | None) -> None:
-    """Pending (or Running) is a retry, with all that returns with it; every other state has an action of its own."""
+    """Pending (or Running) means a retry, with all the steps that it revives; every other state has its own action."""
     moves: dict[State, Callable[..., Any]] = {
         State.PENDING: actions.retry,
         State.RUNNING: actions.retry,
@@ -23,8 +23,10 @@ def transition_by_hand(actions: Actions, step: Step, state: State, who: str, why
         State.STOPPED: actions.stop,
     }
     if state not in moves or not is_legal(step.state, state, operator=True):
-        raise IllegalTransition(f"step {step.id} is {step.state}: nobody moves it from there to {state} by hand")
+        raise IllegalTransition(
+            f"step {step.id} is {step.state} and cannot be moved to {state} by hand; nothing changed"
+        )
     try:
         moves[state](step.id, who, why)
     except ActionRefused as refused:
-        raise ActionRefused(f"from {step.state} to {state} by hand: {refused}") from None
+        raise ActionRefused(f"cannot move from {step.state} to {state} by hand: {refused}") from None

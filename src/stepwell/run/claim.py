@@ -99,7 +99,7 @@ class Claimer:
 
     def is_there_work(self) -> bool:
         """A look that only reads."""
-        return self._database.read(lambda tx: claims.is_there_work(tx, worker=self._worker.id)) is not None
+        return self._database.read(lambda tx: claims.has_claimable_steps(tx, worker=self._worker.id)) is not None
 
 
 def _mixed(found: list[Candidate], weights: Mapping[str, Priority]) -> list[Candidate]:

@@ -81,7 +81,7 @@ class Finisher:
         if not changes:
             return None
         if ending.children:
-            runs.open_behind(tx, [claim.step_id], now)
+            runs.open_steps_waiting_for(tx, [claim.step_id], now)
         return changes[0].to_state
 
     def _notify(self, claim: Claim, ending: Ending, state: State | None) -> None:
@@ -93,7 +93,7 @@ class Finisher:
         self, tx: Transaction, claim: Claim, children: Sequence[dict[str, Any]], now: datetime
     ) -> bool:
         """Create the children of a step, if the claim still holds."""
-        if runs.hold_lease(tx, id=claim.step_id, token=claim.token) is None:
+        if runs.lock_lease(tx, id=claim.step_id, token=claim.token) is None:
             return False
         try:
             self._creator.create_in(tx, [from_wire(child) for child in children], now)
@@ -123,7 +123,7 @@ class Finisher:
     def checkpoint(self, claim: Claim, data: str) -> bool:
         """Keep data for the next attempt."""
         return bool(
-            self._database.transact(lambda tx: runs.keep_checkpoint(tx, id=claim.step_id, token=claim.token, data=data))
+            self._database.transact(lambda tx: runs.save_checkpoint(tx, id=claim.step_id, token=claim.token, data=data))
         )
 
     def note(
@@ -134,7 +134,7 @@ class Finisher:
         def work(tx: Transaction) -> None:
             if progress is not None:
                 done, total = progress
-                runs.note_progress(tx, id=claim.step_id, token=claim.token, done=done, total=total)
+                runs.record_progress(tx, id=claim.step_id, token=claim.token, done=done, total=total)
             if logs:
                 runs.add_logs(tx, claim, logs)
 

@@ -85,7 +85,7 @@ class WorkerRow:
         return beat(self._database, self.id, self.alive_seconds)
 
     def sign_off(self) -> None:
-        self._database.transact(lambda tx: workers.forget_worker(tx, id=self.id))
+        self._database.transact(lambda tx: workers.delete_worker(tx, id=self.id))
         self._look_at_lanes()
 
     def _look_at_lanes(self) -> None:

@@ -6,8 +6,8 @@ import random
 from typing import Final
 
 # For everything that runs. The first retry comes soon: most failures are one lost connection. The longest delay is
-# shorter than the time that a reaper gives workers after an outage (`PATIENCE_SECONDS`), so that every worker has been
-# heard of when it begins; one connection attempt in ten seconds costs a server that is starting up nothing.
+# shorter than the time that a reaper gives workers after an outage (`HEARTBEAT_GRACE_SECONDS`), so that every worker
+# has been heard of when it begins; one connection attempt in ten seconds costs a server that is starting up nothing.
 FAILURE_SECONDS: Final = (0.2, 10.0)
 
 

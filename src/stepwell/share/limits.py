@@ -22,7 +22,7 @@ Kind: TypeAlias = Literal["total", "queue", "action"]
 _KINDS: Final = ("total", "queue", "action")
 _MOST: Final = 2**31 - 1
 KEYS_AT_ONCE: Final = 500
-_OF_CODE: Final = "max_running of "  # the name of a setting (`limits_of_code` in sql/common/limits.sql spells it out)
+_OF_CODE: Final = "max_running of "  # the name of a setting (`code_limits` in sql/common/limits.sql spells it out)
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ def room_for_claim(tx: Transaction) -> Room:
     limits = verbs.lock_limits(tx)
     queues: Counter[str] = Counter()
     actions: Counter[str] = Counter()
-    for count in verbs.running_of_queues(tx):  # after the lock: so it sees what others have claimed
+    for count in verbs.running_by_lane(tx):  # after the lock: so it sees what others have claimed
         queues[count.queue] += count.running
         actions[count.action] += count.running
     counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
@@ -99,7 +99,7 @@ def look_at_lanes(
 
 def look_at_keys_left_behind(database: Database, now: datetime) -> None:
     """Have the keys looked at again that went with dead workers."""
-    if left := database.read(lambda tx: keys.keys_left_behind(tx, now=now)):
+    if left := database.read(lambda tx: keys.keys_without_workers(tx, now=now)):
         database.transact(lambda tx: [keys.mark_key(tx, key=key) for key in left])
 
 
@@ -129,7 +129,7 @@ class Limits:
 
         def look(tx: Transaction) -> dict[str, int | None]:
             """Which actions the code says something new of."""
-            said = {row.name: int(row.value) for row in verbs.limits_of_code(tx)}
+            said = {row.name: int(row.value) for row in verbs.code_limits(tx)}
             return {action: said.get(_OF_CODE + action) for action, most in wanted.items()
                     if said.get(_OF_CODE + action) != most}  # fmt: skip
 
@@ -142,9 +142,9 @@ class Limits:
                     _write(tx, "action", action, maximum)
                     changed.append(action)
                 if maximum is None:
-                    verbs.forget_limit_of_code(tx, name=name)
+                    verbs.delete_code_limit(tx, name=name)
                 else:
-                    verbs.note_limit_of_code(tx, name=name, maximum=str(maximum), now=self._database.now())
+                    verbs.record_code_limit(tx, name=name, maximum=str(maximum), now=self._database.now())
             return changed
 
         if self._database.read(look):
@@ -168,6 +168,6 @@ def _check(kind: Kind, name: str, maximum: int | None) -> None:
 
 def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> None:
     if maximum is None:
-        verbs.lift_limit(tx, kind=kind, name=name)
+        verbs.delete_limit(tx, kind=kind, name=name)
     else:
         verbs.set_limit(tx, kind=kind, name=name, maximum=maximum)

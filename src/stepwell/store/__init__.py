@@ -1,4 +1,4 @@
-"""The only code that speaks SQL: two databases behind one set of typed verbs (`store.engine`)."""
+"""The only code that contains SQL: two databases behind one set of typed verbs (`store.engine`)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def open_database(url: str, clock: Clock, prepare: Callable[[Database], None] | 
         try:
             from stepwell.store.postgres.database import PostgresDatabase
         except ImportError as error:
-            raise StepwellError("PostgreSQL needs the driver psycopg: pip install 'stepwell[postgres]'") from error
+            raise StepwellError("PostgreSQL needs the psycopg driver: pip install 'stepwell[postgres]'") from error
         return PostgresDatabase(url, clock, prepare)
     scheme = url.split(":", 1)[0]
     raise StepwellError(
-        f"unknown kind of database {scheme!r}: use sqlite:///file.db, sqlite:// (in memory) or postgresql://…"
+        f"unknown database type {scheme!r}; use sqlite:///file.db, sqlite:// (in memory) or postgresql://…"
     )

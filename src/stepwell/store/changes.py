@@ -1,7 +1,7 @@
-"""The seam for what follows a transition: what changed, told inside the transaction and again after its commit.
+"""Hooks for what follows a transition: called inside the transaction, and again after its commit.
 
-Every verb that moves steps reports the rows that it changed, whoever moved them: a run, a cascade, a tick, an operator,
-the reaper. A feature hooks in here and copies nothing.
+Every verb that moves steps reports the rows that it changed, whatever caused the change: a run, a cascade, a tick, an
+operator or the reaper. Features attach here instead of repeating what a transition does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of one step's state, as its history has it; `from_state` is None for its creation."""
+    """One change of one step's state, as recorded in its history; `from_state` is None for its creation."""
 
     step_id: int
     workflow_id: str | None
@@ -39,29 +39,29 @@ AfterCommit: TypeAlias = Callable[[Sequence[Change]], None]
 
 
 class ChangeHooks:
-    """The features that follow the changes of one database."""
+    """The hooks on the changes of one database."""
 
     def __init__(self) -> None:
         self._in_transaction: list[InTransaction] = []
         self._after_commit: list[AfterCommit] = []
-        self._is_wanted: list[Callable[[], bool]] = []
+        self._is_active: list[Callable[[], bool]] = []
 
     def in_transaction(self, hook: InTransaction) -> None:
-        """Call this with every change, in the transaction that makes it: what it writes commits with the change."""
+        """Call `hook` with all changes, in the transaction that makes them: what it writes commits with the change."""
         self._in_transaction.append(hook)
 
-    def after_commit(self, hook: AfterCommit, is_wanted: Callable[[], bool] = lambda: True) -> None:
-        """Call this with the changes of every transaction that was committed, while `is_wanted` says so."""
+    def after_commit(self, hook: AfterCommit, is_active: Callable[[], bool] = lambda: True) -> None:
+        """Call `hook` with the changes of every committed transaction, while `is_active` returns True."""
         self._after_commit.append(hook)
-        self._is_wanted.append(is_wanted)
+        self._is_active.append(is_active)
 
-    def write_too(self) -> bool:
-        """Whether some of them work in the transaction of a change: then it takes more than one statement."""
+    def has_transaction_hooks(self) -> bool:
+        """Whether any hook runs in the transaction of a change, which then takes more than one statement."""
         return bool(self._in_transaction)
 
-    def are_wanted(self) -> bool:
-        """Whether anybody follows: hot paths gather no changes for nobody."""
-        return bool(self._in_transaction) or any(is_wanted() for is_wanted in self._is_wanted)
+    def is_active(self) -> bool:
+        """Whether any hook wants changes; hot paths collect none otherwise."""
+        return bool(self._in_transaction) or any(is_active() for is_active in self._is_active)
 
     def changed(self, tx: Transaction, changes: Sequence[Change]) -> None:
         for hook in self._in_transaction:

@@ -1,7 +1,7 @@
-"""Another transaction was in the way."""
+"""The error for a conflict with another transaction."""
 
 from __future__ import annotations
 
 
 class Conflict(Exception):
-    """Running the whole transaction again is safe and usually succeeds."""
+    """Another transaction was in the way; running this one again is safe and usually succeeds."""

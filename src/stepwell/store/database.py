@@ -1,8 +1,8 @@
 """What the rest of Stepwell sees of a database: transactions.
 
-Two kinds of trouble are handled here and nowhere else. A *conflict* (another writer was in the way: SQLITE_BUSY,
-a deadlock, a serialization failure) runs the whole transaction again, quickly and often. An *outage* is raised
-as `DatabaseUnavailable`; loops wait and retry, callers learn that nothing is known to have been written.
+Two kinds of database errors are handled here and nowhere else. After a *conflict* (SQLITE_BUSY, a deadlock, a
+serialization failure) the whole transaction is retried, quickly and many times. An *outage* is raised as
+`DatabaseUnavailable`: loops wait and retry, and the caller cannot know whether anything was written.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from stepwell.store.wake import Listener
 
 T = TypeVar("T")
 
-# A conflict lasts as long as the other transaction: milliseconds. 40 tries with up to 50 ms between them
-# outlast a burst of 8 writers (measured: at most 6 tries) and still give up within two seconds.
+# A conflict lasts as long as the other transaction: milliseconds. 40 tries with up to 50 ms between them outlast a
+# burst of 8 writers (measured: at most 6 tries) and take no more than two seconds.
 CONFLICT_TRIES: Final = 40
 CONFLICT_PAUSE: Final = 0.05
-CONFLICT_SECONDS: Final = 15.0  # PostgreSQL takes a second to notice a deadlock; SQLite's own wait comes on top
+CONFLICT_SECONDS: Final = 15.0  # PostgreSQL detects a deadlock after one second; SQLite adds its own wait
 
 
 class Database(ABC):
     """One database, for this process. It connects on first use."""
 
     dialect: str
-    is_shared = True  # whether other processes can open it, too
+    is_shared = True  # whether other processes can open it
 
     def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
-        """`prepare` is run once, after the first connection and before anything else: it makes sure of the schema."""
+        """`prepare` runs once, after the first connection and before any other use: it checks or creates the schema."""
         self.url = url
         self.clock = clock
         self.hooks = ChangeHooks()
@@ -48,9 +48,9 @@ class Database(ABC):
         self._is_open = self._is_preparing = False
 
     def open(self) -> Self:
-        """Connect and make sure of the schema now, and not on first use."""
+        """Connect and check the schema now instead of on first use."""
         if not self._is_open:
-            with self._opening:  # other threads wait here; the one that prepares goes on
+            with self._opening:  # other threads wait here; the preparing thread may re-enter
                 self._open_once()
         return self
 
@@ -70,21 +70,21 @@ class Database(ABC):
         self._is_open = True
 
     def close(self) -> None:
-        """Close its connections; the next use would open new ones."""
+        """Close all connections; the next use opens new ones."""
         with self._opening:
             if self._is_open:
                 self._is_open = False
                 self._disconnect()
 
     def now(self) -> datetime:
-        """The time that decides: that of the injected clock, or of the database's own machine."""
+        """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.clock.now()
 
     def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
-        """Run `work` in one transaction of its own, again if it met a conflict.
+        """Run `work` in a transaction of its own, and again after a conflict.
 
-        `single`: it writes with one statement of ours, which may be repeated where an answer can be lost; so that
-        statement can be the transaction, in fewer round trips.
+        `single`: the work writes with one statement, which is safe to repeat after a lost answer; that statement can
+        then be the whole transaction, with fewer round trips.
         """
         self.open()
         started = time.monotonic()
@@ -94,12 +94,12 @@ class Database(ABC):
                     result = work(tx)
             except Conflict as conflict:
                 if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
-                    was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # one connection after the other
+                    was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
                     raise (DatabaseUnavailable if was_dead else DatabaseBusy)(
-                        f"the database stayed busy through {attempt + 1} tries ({conflict}); nothing was written: look "
-                        "for a long transaction. If it is your own, pass its `connection=` to enqueue, or commit first"
+                        f"the database stayed busy for {attempt + 1} tries ({conflict}); nothing was written. Look for "
+                        "a long transaction; if it is your own, pass its `connection=` to enqueue, or commit first"
                     ) from conflict
-                # Real time, whatever clock was injected: it is another process that we wait for.
+                # Real time, not the injected clock: another process is in the way.
                 time.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
             else:
                 if tx.changes:
@@ -108,7 +108,7 @@ class Database(ABC):
         raise AssertionError("unreachable")
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in a transaction that only reads."""
+        """Run `work` in a read-only transaction."""
         return self.transact(work, write=False)
 
     @abstractmethod
@@ -122,19 +122,19 @@ class Database(ABC):
 
     @abstractmethod
     def within(self, connection: Any) -> Transaction:
-        """The caller's own open transaction; it commits or rolls back what is done in it."""
+        """The caller's own open transaction; the caller commits it or rolls it back."""
 
     @abstractmethod
     def listen(self) -> Listener:
-        """Be woken by what other transactions commit."""
+        """A listener for wake-ups from commits of other transactions."""
 
     @abstractmethod
     def inspecting(self) -> AbstractContextManager[MigrationSession]:
-        """A transaction that only reads, for a look at the schema."""
+        """A read-only transaction, for inspecting the schema."""
 
     @abstractmethod
     def migrating(self) -> AbstractContextManager[MigrationSession]:
-        """A transaction that keeps every other migrator out."""
+        """A transaction that excludes every other migration."""
 
 
 class MigrationSession(ABC):
@@ -149,4 +149,4 @@ class MigrationSession(ABC):
 
     @abstractmethod
     def run_script(self, script: str) -> None:
-        """Many statements, inside the open transaction."""
+        """Run many statements inside the open transaction."""

@@ -1,4 +1,4 @@
-"""The triggers and views of a dialect, as one script: created anew by `migrate` whenever they have changed."""
+"""The triggers and views of a dialect as one script: re-created by `migrate` whenever they have changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA_FOLDER: Final = Path(__file__).parent / "schema"
 
 @cache
 def definitions(dialect: str) -> str:
-    """What the database runs by itself."""
+    """The script that creates the triggers and views."""
     views = (SCHEMA_FOLDER / "views.sql").read_text(encoding="utf-8")
     triggers = (SCHEMA_FOLDER / dialect / "triggers.sql").read_text(encoding="utf-8")
     if dialect == SQLITE:
@@ -27,6 +27,6 @@ def definitions(dialect: str) -> str:
 
 
 def illegal_transitions() -> str:
-    """A line for each transition that is not open to everyone: before version 3.47, RAISE takes only a literal."""
+    """A WHEN line for each transition that needs an operator or is illegal: RAISE takes only a literal before 3.47."""
     pairs = [f"{origin} to {target}" for origin, target in permutations(State, 2) if not is_legal(origin, target)]
     return "\n".join(f"WHEN '{pair}' THEN RAISE(ABORT, 'illegal transition: {pair}')" for pair in pairs)

@@ -1,6 +1,6 @@
-"""What goes with a transition on SQLite, for one row (the trigger) or for a batch: see `schema/sqlite/effects.sql`.
+"""The effects of a transition on SQLite, for one row (the trigger) or for a batch: see `schema/sqlite/effects.sql`.
 
-PostgreSQL has triggers for whole statements and needs none of this: its definition is `schema/postgres/triggers.sql`.
+PostgreSQL has statement triggers and needs none of this: its effects are in `schema/postgres/triggers.sql`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _COLUMNS_OF_ROW: Final = {"from_state": "OLD.state", "updated_at": "max(NEW.upda
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """One statement that goes with a transition, and the moves that it is about."""
+    """One statement that runs with a transition, and the moves to which it applies."""
 
     name: str
     moves: frozenset[str]
     sql: str
 
     def for_batch(self) -> str:
-        """For the rows of `:ids` that the batch `:batch` has changed."""
+        """The SQL for the rows of `:ids` that the batch `:batch` has changed."""
         return self.sql.replace(_ROWS, _ROWS_OF_BATCH)
 
     def for_row(self) -> str:
-        """For the row of a trigger."""
+        """The SQL for the row of a trigger."""
         sql = self.sql.replace(f"FROM {_ROWS} CROSS JOIN", "FROM")
         sql = re.sub(rf"\s+FROM {_ROWS}\b", "", sql)
         return _COLUMN.sub(lambda column: _COLUMNS_OF_ROW.get(column[1], f"NEW.{column[1]}"), sql)
@@ -48,13 +48,13 @@ class Effect:
 
 @cache
 def effects(text: str | None = None) -> tuple[Effect, ...]:
-    """All of them, in the order of the file."""
+    """All effects, in the order of the file."""
     _, *parts = _HEADING.split(EFFECTS_FILE.read_text(encoding="utf-8") if text is None else text)
     return tuple(
         Effect(
             name,
             frozenset(moves.split(", ")),
-            expand(_COMMENT.sub("", body).replace(f"@{_ROWS}", _ROWS), SQLITE).strip().removesuffix(";"),
+            _statement(body),
         )
         for name, moves, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     )
@@ -68,7 +68,7 @@ def of_batch(moves: Collection[str]) -> str:
     """The statements of a batch that makes these moves."""
     unknown = set(moves) - {move for effect in effects() for move in effect.moves}
     if unknown:
-        raise ValueError(f"no effect is about {', '.join(sorted(unknown))}")
+        raise ValueError(f"no effect applies to {', '.join(sorted(unknown))}")
     return ";\n".join(effect.for_batch() for effect in effects() if effect.moves.intersection(moves))
 
 

@@ -1,7 +1,6 @@
-"""The macros of the `.sql` files: what both databases say in different words, and what many statements say in the same.
+"""The macros of the `.sql` files: syntax that differs between the databases, and text that many statements share.
 
-A macro begins with `@`. What a file says, with its macros written out, is what the database runs: nothing else changes
-the text on its way.
+A macro starts with `@`. The database runs exactly the text of the file with its macros expanded.
 """
 
 from __future__ import annotations
@@ -15,32 +14,32 @@ from stepwell.model.states import TRANSITIONS, Mover
 SQLITE: Final = "sqlite"
 POSTGRES: Final = "postgres"
 
-# The statistics of tables that fill and empty all day are always wrong, and each statement has one good plan, whatever
-# its parameters: so the planner keeps to indexes until the end of the transaction.
+# The statistics of tables that fill and empty all day are always wrong, and each statement has one good plan for all
+# parameters: so the planner is restricted to index scans until the end of the transaction.
 _KEEP_TO_INDEXES: Final = """, set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
        set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
        set_config('plan_cache_mode', 'force_generic_plan', true)"""
 
-# Macros that take no arguments, for each database.
-_WORDS: Final[dict[str, dict[str, str]]] = {
-    # The columns of a row of the agenda; `@agenda_entry` gives the values of all but the first two.
+# Macros without arguments, per database.
+_PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
+    # The columns of an agenda entry; `@agenda_entry` supplies the values of all but the first two.
     "agenda": dict.fromkeys(
         (SQLITE, POSTGRES),
         'steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)',
     ),
-    # What a transition returns: `store.changes.Change`.
+    # The columns that a transition returns: `store.changes.Change`.
     "changes": dict.fromkeys(
         (SQLITE, POSTGRES),
         "RETURNING id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
         "    updated_at AS at, attempts AS attempt, last_error AS error, duration",
     ),
-    # The run that writes is the one that holds the lease.
+    # Only the run that holds the lease may write.
     "holder": dict.fromkeys(
         (SQLITE, POSTGRES),
         "id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL",
     ),
     "release": dict.fromkeys((SQLITE, POSTGRES), "lease_worker = NULL, lease_deadline = NULL"),
-    # Completed, or Running until the children are.
+    # Completed, or Running until the children have concluded.
     "own_code_done": dict.fromkeys(
         (SQLITE, POSTGRES),
         "reason = CASE WHEN has_children THEN 'waiting_for_children' END,\n"
@@ -53,17 +52,17 @@ _WORDS: Final[dict[str, dict[str, str]]] = {
 
 
 def _to(state: str) -> str:
-    """A transition: whoever changes a state says who does it and when, and what the state was (see the triggers)."""
+    """A transition sets the new state, the actor, the time and the previous state (which the triggers read)."""
     return f"state = {state}, actor = :actor, updated_at = :now, changed_from = state"
 
 
 def _batch_to(state: str) -> str:
-    """The same in a statement of SQLite that runs the effects itself, for all its rows together."""
+    """The same in a SQLite statement that runs the effects itself, once for all its rows."""
     return f"batch = :batch, state = {state}, actor = :actor, updated_at = max(updated_at, :now), changed_from = state"
 
 
 def _ready(row: str) -> str:
-    """Of `step_readiness`: nothing that other steps decide stands in the way."""
+    """A condition on a row of `step_readiness`: no other step and no paused workflow is in the way."""
     return f"{row}.parent_ready AND {row}.order_met AND {row}.dependencies_met AND {row}.workflow_runs"
 
 
@@ -79,7 +78,7 @@ def _agenda_entry(row: str) -> str:
 
 
 def _legal(arguments: str) -> str:
-    """Whether the table of transitions allows `origin, target, actor`."""
+    """Whether the transition table allows `origin, target, actor`."""
     origin, target, actor = _split(arguments)
     allowed: dict[Mover, list[str]] = {mover: [] for mover in Mover}
     for (from_state, to_state), mover in TRANSITIONS.items():
@@ -103,7 +102,7 @@ def _in_sqlite(what: str) -> str:
 
 
 def _in_postgres(what: str) -> str:
-    """First the set, then its rows: left to itself, the planner may read all steps to find the few of the set."""
+    """An array is computed first and then looked up; for IN, the planner may scan all steps to find a few."""
     if found := _PARAMETER.match(what):
         return f"= ANY(CAST({found[1]} AS {found[2]}[]))"
     return f"= ANY(ARRAY({what}))"
@@ -149,7 +148,7 @@ _MACRO: Final = re.compile(r"@(\w+)(\()?")
 
 
 def expand(text: str, dialect: str, more: Mapping[str, Callable[[str], str]] | None = None) -> str:
-    """The text with its macros written out for one database; `more` are macros of the caller.
+    """The text with its macros expanded for one database; `more` are macros of the caller.
 
     >>> expand("DELETE FROM steps_marks WHERE id @in(:ids bigint)", "postgres")
     'DELETE FROM steps_marks WHERE id = ANY(CAST(:ids AS bigint[]))'
@@ -161,9 +160,9 @@ def expand(text: str, dialect: str, more: Mapping[str, Callable[[str], str]] | N
     while found := _MACRO.search(rest):
         done += rest[: found.start()]
         if found[2] is None:
-            if found[1] not in _WORDS:
+            if found[1] not in _PLAIN_MACROS:
                 raise ValueError(f"unknown macro @{found[1]}")
-            rest = _WORDS[found[1]][dialect] + rest[found.end() :]
+            rest = _PLAIN_MACROS[found[1]][dialect] + rest[found.end() :]
             continue
         if found[1] not in calls:
             raise ValueError(f"unknown macro @{found[1]}(…)")
@@ -179,11 +178,11 @@ def _closing(text: str, start: int) -> int:
         depth += {"(": 1, ")": -1}.get(text[position], 0)
         if depth == 0:
             return position
-    raise ValueError(f"a macro is not closed: {text[start - 20 : start + 40]!r}")
+    raise ValueError(f"unclosed macro: {text[start - 20 : start + 40]!r}")
 
 
 def _split(arguments: str) -> list[str]:
-    """The arguments of a macro, at the commas that no bracket or quote encloses."""
+    """The arguments of a macro, split at the commas outside brackets and quotes."""
     parts, depth, quoted = [""], 0, False
     for character in arguments:
         quoted ^= character == "'"

@@ -1,7 +1,7 @@
-"""Versioned migrations: numbered `.sql` files per dialect, applied once, each with its checksum on record.
+"""Versioned migrations: numbered `.sql` files per dialect, each applied once, with its checksum recorded.
 
-Migrations make tables. Triggers and views are definitions: whenever those of the program differ from those on record,
-`migrate` creates them anew.
+Migrations create tables. Triggers and views are definitions: whenever those of the program differ from the recorded
+ones, `migrate` re-creates them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stepwell.store.definitions import SCHEMA_FOLDER, definitions
 from stepwell.store.engine import schema
 
 _LEDGER: Final = "steps_migrations"
-_DEFINITIONS: Final = 0  # the version under which the checksum of triggers and views is on record
+_DEFINITIONS: Final = 0  # the version under which the checksum of triggers and views is recorded
 _CREATED: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
 
@@ -33,7 +33,7 @@ class Migration:
 
 
 def known_migrations(dialect: str) -> list[Migration]:
-    """What this program can apply, in order."""
+    """The migrations of this program, in order."""
     found = []
     for path in sorted((SCHEMA_FOLDER / dialect).glob("[0-9]*.sql")):
         version, name = path.stem.split("_", 1)
@@ -42,7 +42,7 @@ def known_migrations(dialect: str) -> list[Migration]:
 
 
 def migrate(database: Database) -> list[Migration]:
-    """Bring the schema up to date and return what was applied. Any number of processes may do this at once."""
+    """Update the schema and return the applied migrations. Any number of processes may call this at once."""
     known = known_migrations(database.dialect)
     with database.migrating() as session:
         applied = _inspect(session, known)
@@ -54,7 +54,7 @@ def migrate(database: Database) -> list[Migration]:
 
 
 def ensure_schema(database: Database) -> None:
-    """Create the schema in an empty database; refuse one that is older, newer or damaged."""
+    """Create the schema in an empty database; reject one that is older, newer or damaged."""
     known = known_migrations(database.dialect)
     with database.inspecting() as session:
         applied = _inspect(session, known)
@@ -63,49 +63,49 @@ def ensure_schema(database: Database) -> None:
         migrate(database)
     elif applied < len(known):
         raise SchemaError(
-            f"the database's schema has version {applied}, this program needs version {len(known)}; "
-            "nothing was changed: run `stepwell migrate` (old and new workers may run side by side meanwhile)"
+            f"the database schema has version {applied}, this program needs version {len(known)}; "
+            "nothing was changed. Run `stepwell migrate` (old and new workers can run side by side meanwhile)"
         )
     elif defined != _checksum(definitions(database.dialect)):
         raise SchemaError(
-            "the triggers and views of the database are not those of this program; nothing was changed: "
-            "run `stepwell migrate` with the newest Stepwell that uses this database"
+            "the triggers and views in the database differ from those of this program; nothing was changed. "
+            "Run `stepwell migrate` with the newest Stepwell that uses this database"
         )
 
 
 def applied_version(database: Database) -> int:
-    """The version of the schema that a database has."""
+    """The schema version of a database."""
     return max(row.version for row in database.read(schema.applied_migrations))
 
 
 def _inspect(session: MigrationSession, known: list[Migration]) -> int:
-    """How many of the known migrations the database has, having checked that they are the same ones."""
+    """How many of the known migrations the database has, after checking that they are identical."""
     tables = session.tables()
     if _LEDGER not in tables:
         created = [table for migration in known for table in _CREATED.findall(migration.script)]
         if taken := next((table for table in created if table in tables), None):
             raise SchemaError(
-                f"there is a table `{taken}` but no `{_LEDGER}`: it is not Stepwell's, or the schema is damaged; "
-                "nothing was changed: use another database or schema, or restore a backup"
+                f"the database has a table `{taken}` but no `{_LEDGER}`: the table belongs to another program, or the "
+                "schema is damaged; nothing was changed. Use another database or schema, or restore a backup"
             )
         return 0
     recorded = [row for row in schema.applied_migrations(session.tx) if row.version != _DEFINITIONS]
     if not recorded:
-        raise SchemaError(f"`{_LEDGER}` is empty: the schema is damaged; nothing was changed: restore a backup")
+        raise SchemaError(f"`{_LEDGER}` is empty: the schema is damaged; nothing was changed. Restore a backup")
     if len(recorded) > len(known):
         raise SchemaError(
-            f"the database's schema has version {recorded[-1].version}, this program knows only {len(known)}; "
-            "nothing was changed: update Stepwell on this machine"
+            f"the database schema has version {recorded[-1].version}, this program supports only {len(known)}; "
+            "nothing was changed. Update Stepwell on this machine"
         )
     for row, migration in zip(recorded, known, strict=False):
         if (row.version, row.checksum) != (migration.version, migration.checksum):
             raise SchemaError(
-                f"migration {row.version} of the database is not the one of this program: the schema is damaged "
-                "or was made by a modified Stepwell; nothing was changed: restore a backup or install that version"
+                f"migration {row.version} in the database differs from that of this program: the schema is damaged, or "
+                "a modified Stepwell created it; nothing was changed. Restore a backup or install that version"
             )
     expected = {table for migration in known[: len(recorded)] for table in _CREATED.findall(migration.script)}
-    if gone := sorted(expected - tables):
-        raise SchemaError(f"the schema is damaged: {', '.join(gone)} missing; nothing was changed: restore a backup")
+    if missing := sorted(expected - tables):
+        raise SchemaError(f"the schema is damaged: {', '.join(missing)} missing; nothing was changed. Restore a backup")
     return len(recorded)
 
 

@@ -1,7 +1,7 @@
-"""Rows as their types say: each column under its name, times and truth values as Python has them.
+"""Building typed rows: one field per column, by name.
 
-A type declares what a column holds: `datetime`, `bool` and `State` are made from what the database stores, `Json` is
-decoded; everything else is taken as it comes.
+The type of a field says how its column is converted: `datetime`, `bool` and `State` are made from the stored value,
+`Json` is decoded; everything else is passed through.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ Values: TypeAlias = Sequence[Any]
 _STATES: Final = {state.value: state for state in State}
 
 
-def to_text(moment: datetime) -> str:
-    """A moment as SQLite stores it: UTC with microseconds; it sorts as text, and the date functions read it."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+def to_text(time: datetime) -> str:
+    """A time as SQLite stores it: UTC with microseconds, sortable as text and readable by its date functions."""
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
 def from_text(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def _moment(value: Any) -> Any:
+def _time(value: Any) -> Any:
     return from_text(value) if isinstance(value, str) else value
 
 
-# What a column of a type is made by, if not None; PostgreSQL gives truth values and moments as they are.
-_CONVERTERS: Final[dict[Any, Convert]] = {State: _STATES.__getitem__, datetime: _moment, bool: bool, Json: readable}
+# PostgreSQL returns booleans and times as Python values; the converters leave those unchanged.
+_CONVERTERS: Final[dict[Any, Convert]] = {State: _STATES.__getitem__, datetime: _time, bool: bool, Json: readable}
 
 
 def converter(hint: Any) -> Convert | None:
-    """What turns a stored value into one of this type; None if it is one already."""
+    """The function that converts a stored value to this type; None if no conversion is needed."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         inner = next((made for part in typing.get_args(hint) if (made := converter(part)) is not None), None)
         return None if inner is None else lambda value: None if value is None else inner(value)
@@ -59,20 +59,20 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 def is_record(kind: Any) -> bool:
-    """Whether a row is an object with a field for each column, and not a single value."""
+    """Whether a row is an object with a field per column, not a single value."""
     return isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, msgspec.Struct))
 
 
 @cache
 def builder(kind: Any, names: tuple[str, ...]) -> Callable[[Values], Any]:
-    """What makes a row of this type from the values of these columns."""
+    """A function that builds a row of this type from the values of these columns."""
     if not is_record(kind):
         convert = converter(kind)
         return (lambda values: values[0]) if convert is None else (lambda values: convert(values[0]))
     fields = _fields(kind)
     if missing := [field for field in fields if field not in names]:
         raise TypeError(
-            f"{kind.__name__} needs the columns {', '.join(missing)}; the statement gives {', '.join(names)}"
+            f"{kind.__name__} needs the columns {', '.join(missing)}; the statement returns {', '.join(names)}"
         )
     places = [(field, names.index(field), converter(hint)) for field, hint in fields.items()]
 

@@ -6,7 +6,7 @@
 
 in `engine/ticks.py` runs the statement `marks_of_group` of `sql/ticks.sql` (or of `sql/sqlite/ticks.sql` and
 `sql/postgres/ticks.sql`, where the two databases need different ones). Its parameters are those of the statement, its
-annotation says what comes back. Nothing else in Stepwell names a statement.
+return annotation is the type of the rows. Nothing else in Stepwell refers to a statement by name.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Statement:
         return hint
 
     @cached_property
-    def gives_all(self) -> bool:
-        """Whether the verb gives every row, and not only the first."""
+    def returns_all(self) -> bool:
+        """Whether the verb returns every row, not only the first."""
         hint = typing.get_type_hints(self._function, include_extras=True)["return"]
         return typing.get_origin(hint) is list
 
@@ -69,8 +69,8 @@ class Statement:
 
 @cache
 def statements(subject: str, dialect: str) -> dict[str, str]:
-    """Every statement of a subject, with its macros written out and the placeholders of the driver."""
-    import aiosql  # here: it takes a fifth of the time of importing Stepwell
+    """Every statement of a subject, with its macros expanded and the placeholders of the driver."""
+    import aiosql  # imported here: it takes a fifth of the import time of Stepwell
 
     found: dict[str, str] = {}
     for path in (SQL_FOLDER / f"{subject}.sql", SQL_FOLDER / dialect / f"{subject}.sql"):
@@ -88,25 +88,25 @@ def statements(subject: str, dialect: str) -> dict[str, str]:
 
 
 def query(function: Verb[P, T]) -> Verb[P, T]:
-    """A question. `list[Row]` gives every row, `Row | None` the first; a row of one value is that value."""
+    """A read. `list[Row]` returns every row, `Row | None` the first; a row with one column is its value."""
     statement = Statement(function)
     return _verb(function, statement, lambda tx, parameters: tx.query(statement, parameters))
 
 
 def records(function: Verb[P, T]) -> Verb[P, T]:
-    """The same for many rows on the hot path: built of the columns in their order, without their names."""
+    """The same for many rows on the hot path: built from the columns by position, not by name."""
     statement = Statement(function)
     return _verb(function, statement, lambda tx, parameters: tx.records(statement, parameters))
 
 
 def change(function: Verb[P, int]) -> Verb[P, int]:
-    """A write that moves no step: gives how many rows it changed."""
+    """A write that moves no step; returns how many rows it changed."""
     statement = Statement(function)
     return _verb(function, statement, lambda tx, parameters: tx.change(statement, parameters))
 
 
 def change_and_wake(wake: Wake) -> Callable[[Verb[P, int]], Verb[P, int]]:
-    """The same; if it changed anything, those who wait for that are woken by the commit."""
+    """The same; if it changed any row, the commit sends this wake-up."""
 
     def decorate(function: Verb[P, int]) -> Verb[P, int]:
         statement = Statement(function)
@@ -123,15 +123,15 @@ def change_and_wake(wake: Wake) -> Callable[[Verb[P, int]], Verb[P, int]]:
 
 
 def transition(function: Verb[P, list[Change]]) -> Verb[P, list[Change]]:
-    """A change of states: one guarded statement, which gives the rows that it changed.
+    """A change of states: one guarded statement, which returns the rows that it changed.
 
-    Whoever follows changes is told. The dispatchers are woken by the commit: a step that moved may decide something.
+    Calls the change hooks. The commit wakes the dispatchers, because the change may affect other steps.
     """
     return _transition(function, Wake.DECISIONS)
 
 
 def transition_in_tick(function: Verb[P, list[Change]]) -> Verb[P, list[Change]]:
-    """The same in a tick, which wakes nobody: the dispatcher ticks again at once while there is progress."""
+    """The same in a tick, without a wake-up: the dispatcher ticks again at once while there is progress."""
     return _transition(function, None)
 
 
@@ -152,7 +152,7 @@ def _transition(function: Verb[P, list[Change]], wake: Wake | None) -> Verb[P, l
 def _verb(function: Verb[P, T], statement: Statement, run: Callable[[Transaction, dict[str, Any]], Any]) -> Verb[P, T]:
     @wraps(function)
     def verb(tx: Transaction, *arguments: P.args, **parameters: P.kwargs) -> T:
-        assert not arguments, f"{statement}: parameters are given by name"
+        assert not arguments, f"{statement}: pass parameters by name"
         result: T = run(tx, parameters)
         return result
 

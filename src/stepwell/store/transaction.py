@@ -21,16 +21,16 @@ class Transaction(ABC):
 
     def __init__(self, hooks: ChangeHooks) -> None:
         self._hooks = hooks
-        self.changes: list[Change] = []  # for those who follow after the commit
+        self.changes: list[Change] = []  # for the hooks that run after the commit
 
     @property
-    def is_followed(self) -> bool:
-        """Whether anybody wants to know what changes."""
-        return self._hooks.are_wanted()
+    def collects_changes(self) -> bool:
+        """Whether any hook wants the changes of this transaction."""
+        return self._hooks.is_active()
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Tell whoever follows the changes of steps; in here, before the commit, and again after it."""
-        if changes and self.is_followed:
+        """Call the hooks with these changes: now, before the commit, and again after it."""
+        if changes and self.collects_changes:
             self.changes += changes
             self._hooks.changed(self, changes)
 
@@ -40,7 +40,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
-        """Rows built of the columns in their order."""
+        """Rows built from the columns by position."""
 
     @abstractmethod
     def change(self, statement: Statement, parameters: dict[str, Any]) -> int:
@@ -48,26 +48,26 @@ class Transaction(ABC):
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Many rows at once, by the database's fastest way."""
+        """Insert many rows in the fastest way that the database has."""
 
     @abstractmethod
-    def moment(self, when: datetime) -> str:
-        """A moment as `insert` takes it."""
+    def timestamp(self, when: datetime) -> str:
+        """A time in the form that `insert` takes."""
 
     @abstractmethod
     def wake(self, wake: Wake) -> None:
-        """Wake those who wait for this, when the transaction commits."""
+        """Send this wake-up when the transaction commits."""
 
     def wakes_to_send(self, *wakes: Wake) -> list[str]:
-        """The same for a statement that sends wake-ups itself: which ones it has to send."""
+        """The same for a statement that can send wake-ups itself; returns those that it has to send."""
         for wake in wakes:
             self.wake(wake)
         return []
 
     @abstractmethod
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        """The rows of a SELECT that was put together from whitelisted parts, or of a test."""
+        """The rows of a SELECT that was built from whitelisted parts, or of a test."""
 
     @abstractmethod
     def execute(self, sql: str, parameters: dict[str, Any]) -> int:
-        """How many rows a plain statement changed (for tools and tests)."""
+        """Run a plain statement (for tools and tests); returns how many rows it changed."""

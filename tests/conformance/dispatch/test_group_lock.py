@@ -25,7 +25,7 @@ pytestmark = pytest.mark.sqlite_file  # others hold the lock
 
 
 def _take(app: Stepwell, owner: str) -> GroupLock | None:
-    return group_lock.take(app.database, GROUP, owner)
+    return group_lock.acquire(app.database, GROUP, owner)
 
 
 def _release(app: Stepwell, lock: GroupLock) -> int:
@@ -96,7 +96,7 @@ def test_the_fence_stops_whoever_lost_the_lock_and_only_them(engine: Engine) -> 
     engine.app.database.transact(first.fence)  # late, but nobody took it over
     second = _take(engine.app, "second")
     assert second is not None
-    with pytest.raises(LockLost, match="alpha was taken over"):
+    with pytest.raises(LockLost, match="another dispatcher took over group alpha"):
         engine.app.database.transact(first.fence)
     engine.app.database.transact(second.fence)
     assert _release(engine.app, second) == 1
@@ -130,7 +130,7 @@ def test_of_many_that_want_a_lock_at_once_one_gets_it(shared_database_url: str) 
 def _overtaken(engine: Engine, place: int, by: Callable[[], Any]) -> TickReport:
     """Run a tick; before its transaction number `place` the lock expires and somebody else does something."""
     slow = Tick(engine.app.database, "slow")
-    guarded, seen = slow._guarded, []
+    guarded, seen = slow._run_fenced, []
 
     def pausing(lock: GroupLock, work: Any) -> Any:
         seen.append(1)
@@ -139,7 +139,7 @@ def _overtaken(engine: Engine, place: int, by: Callable[[], Any]) -> TickReport:
             by()
         return guarded(lock, work)
 
-    slow._guarded = pausing  # type: ignore[method-assign]
+    slow._run_fenced = pausing  # type: ignore[method-assign]
     return slow.run(GROUP)
 
 
@@ -190,13 +190,13 @@ _STOPS_BETWEEN_PHASES = """
 from stepwell.dispatch.tick import Tick
 with Stepwell(url) as app:
     tick = Tick(app.database, "the stopped one")
-    guarded = tick._guarded
+    guarded = tick._run_fenced
     def stopping(lock, work):
-        tick._guarded = guarded
+        tick._run_fenced = guarded
         say("between")
         os.kill(os.getpid(), signal.SIGSTOP)
         return guarded(lock, work)
-    tick._guarded = stopping
+    tick._run_fenced = stopping
     report = tick.run("alpha")
     say(type(report.error).__name__)
     say(report.tick)
@@ -233,7 +233,7 @@ with Stepwell(url) as app:
         say("inside")
         os.kill(os.getpid(), signal.SIGSTOP)
         raise AssertionError("its transaction should be gone")
-    tick.settle_marks = stopping
+    tick.process_marks = stopping
     report = tick.Tick(app.database, "the stopped one").run("alpha")
     say(report.dispatched)
 """

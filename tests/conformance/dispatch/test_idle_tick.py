@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stepwell import Stepwell
-from stepwell.dispatch.dispatcher_part import MAX_EMPTY_LOOK_SECONDS, DispatcherPart
+from stepwell.dispatch.dispatcher_part import MAX_EMPTY_POLL_SECONDS, DispatcherPart
 from stepwell.dispatch.tick import TickReport
 from stepwell.run.inline import InlineRunner
 from stepwell.store import Wake
@@ -158,7 +158,7 @@ def test_patience_has_a_limit_and_ends_with_what_is_found(
     monkeypatch.setattr(dispatcher, "round", look)
     part = DispatcherPart(dispatcher, app.database)
     part.round([Wake.DECISIONS])
-    assert part.round([Wake.DECISIONS]) == pytest.approx(MAX_EMPTY_LOOK_SECONDS), "not the 2 s of four times"
+    assert part.round([Wake.DECISIONS]) == pytest.approx(MAX_EMPTY_POLL_SECONDS), "not the 2 s of four times"
     clock.advance(0.5)
     found.append(TickReport(group="alpha", opened=1))
     assert part.round([]) == 0.0

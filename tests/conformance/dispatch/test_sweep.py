@@ -84,7 +84,7 @@ def test_a_parent_whose_last_child_ended_unannounced_is_decided(engine: Engine, 
         run_level(engine, runner, "child")
     lose_marks(engine)
     assert engine.tick() == 0  # nothing tells the dispatcher
-    assert findings(engine) == {"parent": "its children have ended"}
+    assert findings(engine) == {"parent": "all its children have ended, but nothing marks it"}
     engine.settle()
     assert engine.state("parent") == end
 
@@ -96,7 +96,7 @@ def test_descendants_of_a_parent_that_ended_unannounced_go_with_it(engine: Engin
         run_level(engine, runner, "parent")
     getattr(engine.app, action)(engine.refs["parent"], who="tester")
     engine.change("DELETE FROM steps_marks")
-    assert findings(engine)["parent"] == "it ended and children of it have not"
+    assert findings(engine)["parent"] == "it has ended, but some of its children have not"
     engine.settle()
     assert engine.states("child", "grandchild") == {"child": end, "grandchild": end}
 
@@ -106,7 +106,7 @@ def test_a_handler_whose_block_failed_unannounced_is_woken(engine: Engine) -> No
     with engine.worker() as runner:
         run_level(engine, runner, "work")
     lose_marks(engine)
-    assert findings(engine) == {"work": "it failed and handlers of its block sleep"}
+    assert findings(engine) == {"work": "it failed, but the handlers of its block are still dormant"}
     engine.settle()
     assert engine.state("cleanup") == "Completed"
 
@@ -117,7 +117,7 @@ def test_a_step_behind_a_failure_that_was_not_announced_becomes_not_runnable(eng
     with engine.worker() as runner:
         run_level(engine, runner, "first")
     lose_marks(engine)
-    assert findings(engine) == {"second": "it waits for something that cannot happen"}
+    assert findings(engine) == {"second": "its conditions are unsatisfiable, but it is still Pending"}
     engine.settle()
     assert engine.state("second") == "NotRunnable"
 
@@ -129,7 +129,7 @@ def test_a_step_that_became_ready_without_a_mark_runs(engine: Engine, line: str)
         run_level(engine, runner, "first")
     lose_marks(engine)
     assert engine.tick() == 0
-    assert findings(engine) == {"second": "it may run and is not on the agenda"}
+    assert findings(engine) == {"second": "it is ready, but not on the agenda"}
     engine.settle()
     assert engine.state("second") == "Completed"
 
@@ -140,7 +140,7 @@ def test_a_step_that_became_ready_without_a_mark_runs(engine: Engine, line: str)
 def test_a_root_that_fell_off_the_agenda_runs(engine: Engine) -> None:
     engine.plant("lost, beside", group=GROUP)
     lose_agenda(engine, "lost")
-    assert findings(engine) == {"lost": "it may run and is not on the agenda"}
+    assert findings(engine) == {"lost": "it is ready, but not on the agenda"}
     engine.settle()
     assert engine.states() == {"lost": "Completed", "beside": "Completed"}
 
@@ -165,7 +165,7 @@ def test_a_step_that_is_on_its_way_and_fell_off_the_agenda_is_put_back(engine: E
         state = reach(engine, runner)
         before = engine.snapshot()["steps_agenda"]
         lose_agenda(engine, "step")
-        assert findings(engine) == {"step": f"it is {state} and not on the agenda"}
+        assert findings(engine) == {"step": f"it is {state}, but not on the agenda"}
         assert engine.snapshot()["steps_agenda"] == before
 
 
@@ -175,7 +175,7 @@ def test_a_dispatched_step_under_a_wrong_stage_is_claimed_and_runs(engine: Engin
     with engine.worker() as runner:
         engine.tick()
         set_stage(engine, "step", stage)
-        assert findings(engine) == {"step": f"it is on the agenda as {stage} and is Dispatched"}
+        assert findings(engine) == {"step": f"it is Dispatched, but on the agenda as {stage}"}
         run_level(engine, runner, "step")
     assert engine.state("step") == "Completed"
 
@@ -183,7 +183,7 @@ def test_a_dispatched_step_under_a_wrong_stage_is_claimed_and_runs(engine: Engin
 def test_a_pending_step_noted_as_dispatched_runs(engine: Engine) -> None:
     engine.plant("step", group=GROUP)
     set_stage(engine, "step", "dispatched")
-    assert findings(engine) == {"step": "it is on the agenda as dispatched and is Pending"}
+    assert findings(engine) == {"step": "it is Pending, but on the agenda as dispatched"}
     engine.settle()
     assert engine.state("step") == "Completed"
 
@@ -196,7 +196,7 @@ def test_a_step_that_is_on_the_agenda_too_early_waits_its_turn(engine: Engine) -
         " SELECT id, 'open', \"group\", queue, action, 1 FROM steps WHERE id = :id",
         id=id_of(engine, "second"),
     )
-    assert findings(engine) == {"second": "it is on the agenda as open and waits behind others"}
+    assert findings(engine) == {"second": "it waits for other steps, but is on the agenda as open"}
     engine.settle()
     assert engine.path("second") == ["Pending", "NotRunnable"]
 
@@ -207,7 +207,7 @@ def test_a_step_that_ended_leaves_the_agenda(engine: Engine) -> None:
     engine.settle()
     columns = ", ".join(f'"{name}"' for name in kept)
     engine.change(f"INSERT INTO steps_agenda ({columns}) VALUES ({', '.join(f':{name}' for name in kept)})", **kept)
-    assert findings(engine) == {"step": "it is on the agenda as open and is Completed"}
+    assert findings(engine) == {"step": "it is Completed, but on the agenda as open"}
     assert engine.sql("SELECT * FROM steps_agenda") == []
 
 
@@ -219,7 +219,7 @@ def test_a_member_that_its_block_forgot_holds_back_its_successor_again(engine: E
     engine.tick()
     before = engine.snapshot()
     assert engine.change("DELETE FROM steps_unconcluded WHERE step_id = :id", id=id_of(engine, "first")) == 1
-    assert findings(engine) == {"first": "it is Pending and not noted in its block"}
+    assert findings(engine) == {"first": "it is Pending, but has no block entry"}
     assert engine.snapshot() == before
     engine.settle()
 
@@ -227,9 +227,9 @@ def test_a_member_that_its_block_forgot_holds_back_its_successor_again(engine: E
 @pytest.mark.parametrize(
     ("column", "wrong", "finding"),
     [
-        ("ended", True, "it is noted as not concluded and is Pending"),
-        ("index", 7, "it is noted at another place than its own"),
-        ("type", "resolve-exception", "it is noted at another place than its own"),
+        ("ended", True, "it is Pending, but its block entry is outdated"),
+        ("index", 7, "its block entry has the wrong block, type or index"),
+        ("type", "resolve-exception", "its block entry has the wrong block, type or index"),
     ],
 )
 def test_a_member_that_its_block_knows_wrongly_is_noted_as_it_is(
@@ -257,6 +257,6 @@ def test_a_concluded_member_that_is_still_listed_as_unconcluded_is_removed_and_t
         engine.change(f"INSERT INTO steps_unconcluded ({names}) VALUES ({values})", **kept)
         engine.tick()
         assert engine.state("second") == "Pending"
-    assert findings(engine)["first"] == "it is noted as not concluded and is Completed"
+    assert findings(engine)["first"] == "it is Completed, but its block entry is outdated"
     engine.settle()
     assert engine.states("parent", "second") == {"parent": "Completed", "second": "Completed"}

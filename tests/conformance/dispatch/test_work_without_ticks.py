@@ -175,7 +175,7 @@ def test_an_unchecked_step_is_not_opened_by_the_end_of_another(engine: Engine) -
             "unchecked"
         ] * 2
         _finish(runner, claims["c"], claims["a"])
-        assert dispatcher._forget_idle_marks() == 0
+        assert dispatcher._delete_idle_marks() == 0
         assert {"c", "a"} <= _marked(engine)
         dispatcher.run_until_quiet()
     assert engine.settle() == 2

@@ -89,7 +89,7 @@ def test_one_undispatchable_step_of_high_priority_does_not_block_hundreds(engine
 
 def test_a_slow_tick_does_not_release_the_lock_of_the_one_that_overtook_it(engine: Engine) -> None:
     slow = Tick(engine.app.database, "slow")
-    guarded = slow._guarded
+    guarded = slow._run_fenced
 
     def pausing(lock: GroupLock, work: Any) -> Any:
         engine.clock.advance(31)
@@ -97,7 +97,7 @@ def test_a_slow_tick_does_not_release_the_lock_of_the_one_that_overtook_it(engin
         return guarded(lock, work)
 
     taken: list[int] = []
-    slow._guarded = pausing  # type: ignore[method-assign]
+    slow._run_fenced = pausing  # type: ignore[method-assign]
     engine.plant("ready", group=GROUP)
     assert slow.run(GROUP).error is not None
     (row,) = [group for group in engine.app.groups() if group["group"] == GROUP]
@@ -106,7 +106,7 @@ def test_a_slow_tick_does_not_release_the_lock_of_the_one_that_overtook_it(engin
 
 def _take_over(tx: Any, engine: Engine) -> int:
     now = engine.clock.now()
-    row = ticks.take_lock(tx, group=GROUP, owner="the other", now=now, deadline=now.replace(year=2030))
+    row = ticks.acquire_lock(tx, group=GROUP, owner="the other", now=now, deadline=now.replace(year=2030))
     assert row is not None
     return row.lock_token
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from stepwell import Stepwell
 from stepwell.define.drafts import NewStep
 from stepwell.dispatch import lock as group_lock
-from stepwell.dispatch.phases import STATE_PHASES, Moment, settle_marks
+from stepwell.dispatch.phases import STATE_PHASES, PhaseContext, process_marks
 from stepwell.model.states import UNFINISHED, State
 from stepwell.run.finish import Finisher
 from stepwell.store.engine import runs, ticks
@@ -196,13 +196,13 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         )
         assert change.to_state is State.COMPLETED
         assert returned(finisher, younger, None) is State.COMPLETED
-        lock = group_lock.take(app.database, app.step(parent_ref).group or "", "a tick")
+        lock = group_lock.acquire(app.database, app.step(parent_ref).group or "", "a tick")
         assert lock is not None
         assert len(lock.survey.marks) == 1, "only the younger end is there yet"
-        at = Moment(lock.group, f"tick:{lock.tick}", app.clock.now())
+        at = PhaseContext(lock.group, f"tick:{lock.tick}", app.clock.now())
         app.database.transact(lambda tx: [phase.run(tx, at) for phase in STATE_PHASES])
         connection.commit()
-        app.database.transact(lambda tx: settle_marks(tx, at, lock.survey.marks))
+        app.database.transact(lambda tx: process_marks(tx, at, lock.survey.marks))
         app.database.transact(
             lambda tx: ticks.release_lock(tx, group=lock.group, token=lock.token, now=at.now, ended_early=False)
         )

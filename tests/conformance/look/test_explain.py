@@ -30,7 +30,7 @@ def test_a_step_without_obstacles_is_ready(engine: Engine) -> None:
     with engine.worker():
         explanation = _explain(engine, "step")
         assert (explanation.eligible, explanation.obstacles) == (True, [])
-        assert explanation.summary == "it is ready: the next tick of its group dispatches it"
+        assert explanation.summary == "ready: the next tick of its group dispatches it"
         assert (explanation.step_id, explanation.name, explanation.state) == (
             engine.refs["step"].id,
             "step",
@@ -44,12 +44,12 @@ def test_a_step_without_obstacles_is_ready(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("line", "cause"),
-    [("step", "it is delayed"), ("step:raise/ok", "its retry waits"), ("step:throttle/ok", "it is throttled")],
+    [("step", "delayed"), ("step:raise/ok", "its retry is delayed"), ("step:throttle/ok", "throttled")],
 )
 def test_a_step_that_is_not_due_says_until_when(engine: Engine, line: str, cause: str) -> None:
-    engine.plant(line, group=GROUP, **({"delay": 90} if cause == "it is delayed" else {}))
+    engine.plant(line, group=GROUP, **({"delay": 90} if cause == "delayed" else {}))
     with engine.worker() as runner:
-        if cause != "it is delayed":
+        if cause != "delayed":
             run_level(engine, runner, "step")
         obstacle = _only(engine, "step", "dispatch_after")
         due = engine["step"].dispatch_after
@@ -123,7 +123,7 @@ def test_a_step_behind_a_failure_explains_that_its_condition_cannot_be_met(engin
         run_level(engine, runner, "bad")
         conditions = {obstacle.condition: obstacle for obstacle in _explain(engine, "behind").obstacles}
         assert conditions.keys() in ({"index", "unsatisfiable"}, {"dependencies", "unsatisfiable"})
-        assert "the next tick makes it NotRunnable" in conditions["unsatisfiable"].message
+        assert "the next tick makes this step NotRunnable" in conditions["unsatisfiable"].message
         engine.tick()
         assert engine.state("behind") == "NotRunnable"
 
@@ -135,7 +135,7 @@ def test_a_step_written_by_plain_sql_says_that_it_gets_its_place_at_the_next_tic
         conditions = [obstacle.condition for obstacle in engine.app.explain(raw).obstacles]
         assert conditions == ["adoption", "retries"]
         (_, retries) = engine.app.explain(raw).obstacles
-        assert retries.message == "its retries are exhausted (4 of 3): the next tick fails it"
+        assert retries.message == "its retries are exhausted (4 of 3): the next tick makes it Failed"
 
 
 def test_a_step_of_a_paused_workflow_says_who_paused_it(engine: Engine) -> None:
@@ -157,7 +157,7 @@ def test_a_step_that_no_live_worker_serves_says_so(engine: Engine, missing: str)
     if missing == "worker":
         runner.close()
     obstacle = _only(engine, "step", "workers")
-    assert obstacle.message == f"no live worker serves the queue 'candles' and knows the action '{action}'"
+    assert obstacle.message == f"no live worker serves queue 'candles' and action '{action}'"
     assert not _explain(engine, "step").eligible
 
 
@@ -171,7 +171,7 @@ def test_a_step_that_the_breaker_holds_back_is_eligible(engine: Engine) -> None:
         obstacle = _only(engine, "step", "breaker")
         assert obstacle.message == ("dispatching is paused by operator:alice since 2026-01-01 00:00:00 UTC: deploy")
         assert _explain(engine, "step").eligible
-        assert _explain(engine, "step").summary.startswith("it is ready, but held back")
+        assert _explain(engine, "step").summary.startswith("ready, but not dispatched")
         engine.change("DELETE FROM settings")
         assert "is missing" in _only(engine, "step", "breaker").message
 
@@ -181,7 +181,7 @@ def test_a_step_whose_queue_is_full_is_eligible(engine: Engine) -> None:
     with engine.worker(slots=1):
         engine.tick()
         obstacle = _only(engine, "step", "room")
-        assert obstacle.message == "the queue 'default' is full: 2 steps are dispatched to 1 slots"
+        assert obstacle.message == "queue 'default' is full: 2 steps dispatched for 1 slots"
         assert _explain(engine, "step").eligible
 
 
@@ -216,18 +216,18 @@ def test_steps_that_do_not_wait_for_dispatch_have_a_story(engine: Engine) -> Non
         (root,) = runner.claim(1)
         run(runner, root)
         engine.tick()
-        assert "handed to the queue 'default'" in _explain(engine, "queued").summary
+        assert "dispatched to queue 'default'" in _explain(engine, "queued").summary
         busy, bad = engine.claim(runner, "busy", "bad")
-        assert f"it is running on {runner.worker.hostname}" in _explain(engine, "busy").summary
-        assert f"it waits for step {busy.step_id} (busy, Running)" in _explain(engine, "root").summary
-        assert "exception handler and sleeps" in _explain(engine, "asleep").summary
+        assert f"running on {runner.worker.hostname}" in _explain(engine, "busy").summary
+        assert f"waiting for step {busy.step_id} (busy, Running)" in _explain(engine, "root").summary
+        assert "dormant exception handler" in _explain(engine, "asleep").summary
         run(runner, bad)
         engine.tick()
         culprit = f"because of step {bad.step_id} (bad, Failed): retry or skip that"
         assert culprit in _explain(engine, "behind").summary
-        assert _explain(engine, "bad").summary == "it ended Failed (error): Permanent: told to fail"
+        assert _explain(engine, "bad").summary == "ended Failed (error): Permanent: told to fail"
         run(runner, busy)
-        assert _explain(engine, "busy").summary == "it ended Completed"
+        assert _explain(engine, "busy").summary == "ended Completed"
         for label in engine.refs:
             assert not _explain(engine, label).eligible
             assert _explain(engine, label).obstacles == []

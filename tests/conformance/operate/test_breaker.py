@@ -8,7 +8,7 @@ import pytest
 
 from stepwell import ActionRefused, NewStep, Stepwell
 from stepwell.dispatch import tick as ticks
-from stepwell.dispatch.phases import settle_marks
+from stepwell.dispatch.phases import process_marks
 from stepwell.store.engine import settings
 from stepwell.testing import behave
 from tests.conformance.support.engine import Engine
@@ -250,9 +250,9 @@ def test_a_pause_that_comes_in_the_middle_of_a_tick_holds(engine: Engine, monkey
 
     def paused_meanwhile(tx: Any, *arguments: Any) -> int:
         settings.set_breaker(tx, value="off", actor="operator:alice", reason=None, now=engine.clock.now())
-        return settle_marks(tx, *arguments)
+        return process_marks(tx, *arguments)
 
-    monkeypatch.setattr(ticks, "settle_marks", paused_meanwhile)
+    monkeypatch.setattr(ticks, "process_marks", paused_meanwhile)
     engine.plant("ready", group=GROUP)
     with engine.worker():
         report = tick(engine.app)

@@ -262,7 +262,7 @@ def test_a_failure_by_hand_is_followed_by_what_follows_any_failure(engine: Engin
     assert engine.reasons("root", "deep", "leaf") == {
         "root": "children_failed", "deep": "parent_failed", "leaf": "parent_failed"
     }  # fmt: skip
-    with pytest.raises(ActionRefused, match=r"cannot be retried below .*\(a\), which ended otherwise"):
+    with pytest.raises(ActionRefused, match=r"cannot be retried because its ancestor .*\(a\) has ended"):
         engine.app.retry(engine.refs["deep"], who="ann")
     engine.app.retry(engine.refs["a"], who="ann")
     engine.settle()

@@ -208,8 +208,8 @@ def test_below_an_ancestor_that_ended_otherwise_a_retry_is_refused(engine: Engin
     engine.settle()
     assert engine.state("a") in ("Cancelled", "Failed")
     root, mid = engine.refs["root"].id, engine.refs["mid"].id
-    refuse_retry(engine, "mid", rf"below step {root} \(root\), which ended otherwise \({said}")
-    refuse_retry(engine, "a", rf"below step {mid} \(mid\), which ended otherwise")
+    refuse_retry(engine, "mid", rf"its ancestor step {root} \(root\) has ended \({said}")
+    refuse_retry(engine, "a", rf"its ancestor step {mid} \(mid\) has ended")
 
 
 def test_below_a_parent_that_was_completed_or_skipped_by_hand_a_retry_is_refused(engine: Engine) -> None:
@@ -218,8 +218,8 @@ def test_below_a_parent_that_was_completed_or_skipped_by_hand_a_retry_is_refused
     engine.app.complete(engine.refs["one"], who="ann")
     engine.app.skip(engine.refs["two"], who="ann")
     engine.settle()
-    refuse_retry(engine, "a", r"below step \d+ \(one\), which ended otherwise \(Completed")
-    refuse_retry(engine, "b", r"below step \d+ \(two\), which ended otherwise \(Skipped")
+    refuse_retry(engine, "a", r"its ancestor step \d+ \(one\) has ended \(Completed")
+    refuse_retry(engine, "b", r"its ancestor step \d+ \(two\) has ended \(Skipped")
 
 
 # What cannot be retried -----------------------------------------------------------------------------------------------
@@ -229,8 +229,8 @@ def test_only_what_failed_or_was_cancelled_can_be_retried(engine: Engine) -> Non
     engine.plant("done, passed:skip, bad:fail > behind, !idle")
     engine.plant("calm, !asleep")
     engine.settle()
-    refuse_retry(engine, "done", r"\(done\) is Completed .*it has concluded")
-    refuse_retry(engine, "passed", r"\(passed\) is Skipped .*it has concluded")
+    refuse_retry(engine, "done", r"\(done\) is Completed .*it has already concluded")
+    refuse_retry(engine, "passed", r"\(passed\) is Skipped .*it has already concluded")
     refuse_retry(engine, "behind", r"\(behind\) is NotRunnable .*retry that one")
     refuse_retry(engine, "asleep", r"\(asleep\) is NotRunnable .*exception handler")
     engine.plant("waiting, queued, running")
@@ -247,7 +247,7 @@ def test_a_step_whose_lease_is_not_released_cannot_be_retried(engine: Engine) ->
     with engine.worker() as runner:
         (claim,) = engine.claim(runner, "a")
         engine.app.cancel(engine.refs["a"], who="ann")
-        refuse_retry(engine, "a", rf"has not let go yet \(worker {runner.worker.id}\)")
+        refuse_retry(engine, "a", rf"its process is still running \(worker {runner.worker.id}\)")
         Finisher(engine.app.database).release_lease(claim)
     assert retry(engine, "a") == {"a"}
     engine.settle()
@@ -264,7 +264,7 @@ def test_nor_can_a_parent_while_the_lease_of_a_descendant_is_not_released(engine
         (claim,) = engine.claim(runner, "a")
         engine.app.cancel(engine.refs["root"], who="ann")
         engine.tick()
-        refuse_retry(engine, "root", r"\(a\) is Cancelled, but its process has not let go yet")
+        refuse_retry(engine, "root", r"\(a\) is Cancelled, but its process is still running")
         assert returned(finisher, claim, None) is None
         finisher.release_lease(claim)
     retry(engine, "root")

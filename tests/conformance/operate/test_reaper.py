@@ -12,11 +12,11 @@ from stepwell import Reschedule, Skip, Stepwell
 from stepwell.events import FailureNotification, GroupStalled, StepRescued
 from stepwell.operate.reaper import (
     DEAD_WORKER_RETENTION_SECONDS,
-    SPREAD_SECONDS,
+    RESCUE_SPREAD_SECONDS,
     STALLED_SECONDS,
-    UNTAKEN_SECONDS,
+    UNCLAIMED_SECONDS,
 )
-from stepwell.operate.reaper_part import PATIENCE_SECONDS, ReaperPart
+from stepwell.operate.reaper_part import HEARTBEAT_GRACE_SECONDS, ReaperPart
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support.engine import Engine, raised, returned
@@ -67,11 +67,11 @@ def test_a_step_whose_worker_died_returns_to_pending_three_times_and_then_fails_
             assert (step.state, step.reason, reaped.rescued, reaped.poisoned) == ("Pending", "rescued", [step.id], [])
             assert step.dispatch_after is not None
             waits = (step.dispatch_after - engine.clock.now()).total_seconds()
-            assert 0 <= waits <= SPREAD_SECONDS * (count - 1)
+            assert 0 <= waits <= RESCUE_SPREAD_SECONDS * (count - 1)
             engine.clock.advance(waits)
         else:
             assert (step.state, step.reason, reaped.rescued, reaped.poisoned) == ("Failed", "poison", [], [step.id])
-    assert "was not heard of" in str(engine["step"].error_message)
+    assert "its last heartbeat was at" in str(engine["step"].error_message)
     assert [event.poison for event in rescued] == [False, False, False, True]
     assert [(event.step_id, event.reason) for event in failed] == [(engine["step"].id, "poison")]
     assert reaper.round() == type(reaped)(stalled=[])
@@ -96,7 +96,7 @@ def test_a_step_of_a_worker_that_has_signed_off_goes_back(engine: Engine) -> Non
     with engine.worker() as runner:
         engine.claim(runner, "step")
     assert engine.app.reaper().round().rescued == [engine["step"].id]
-    assert "was gone" in str(engine["step"].error_message)
+    assert "the worker is no longer registered" in str(engine["step"].error_message)
     engine.settle()
     assert engine.state("step") == "Completed"
 
@@ -111,7 +111,7 @@ def test_a_lease_ends_at_its_deadline_even_if_its_worker_lives(engine: Engine) -
         assert engine.app.reaper().round().rescued == []
         engine.clock.advance(1)
         assert engine.app.reaper().round().rescued == [engine["step"].id]
-    assert "let its deadline pass" in str(engine["step"].error_message)
+    assert "the step ran past its deadline" in str(engine["step"].error_message)
 
 
 def test_without_a_timeout_a_lease_holds_as_long_as_its_worker_lives(engine: Engine) -> None:
@@ -150,7 +150,7 @@ def test_the_lease_of_a_step_that_was_ended_from_outside_is_released_when_its_wo
         _die(engine)
         reaped = engine.app.reaper().round()
     held = engine["held"]
-    assert (reaped.release_lease, reaped.rescued, held.rescues, held.lease_worker) == ([held.id], [], 0, None)
+    assert (reaped.leases_released, reaped.rescued, held.rescues, held.lease_worker) == ([held.id], [], 0, None)
     engine.settle()
     assert engine.states() == {
         "held": {"cancel": "Cancelled", "skip": "Skipped"}[action],
@@ -168,7 +168,7 @@ def test_a_poison_step_has_the_effects_of_any_failure(engine: Engine) -> None:
             engine.claim(runner, "poison")
             _die(engine)
             reaper.round()
-        engine.clock.advance(3 * SPREAD_SECONDS)
+        engine.clock.advance(3 * RESCUE_SPREAD_SECONDS)
     engine.settle()
     assert engine.states() == {
         "root": "Failed",
@@ -219,7 +219,7 @@ def test_a_reaper_that_was_suspended_waits_for_the_next_heartbeats(engine: Engin
         reaper.round(())
         assert (engine.state("living"), engine.state("dead")) == ("Running", "Running")
         living.worker.heartbeat()
-        engine.clock.advance(PATIENCE_SECONDS)
+        engine.clock.advance(HEARTBEAT_GRACE_SECONDS)
         reaper.round(())
         states = {claim.worker: str(engine.app.step(claim.step_id).state) for claim in (first, second)}
         assert states == {living.worker.id: "Running", dead.worker.id: "Pending"}
@@ -246,7 +246,7 @@ def test_a_dispatched_step_that_its_worker_does_not_come_to_goes_back_in_the_end
     engine.plant("step", group=GROUP)
     with engine.worker() as runner:
         engine.tick()
-        engine.clock.advance(UNTAKEN_SECONDS - 1)
+        engine.clock.advance(UNCLAIMED_SECONDS - 1)
         runner.worker.heartbeat()
         assert engine.app.reaper().round().recovered == []
         engine.clock.advance(1)
@@ -269,9 +269,9 @@ def test_the_rows_of_dead_workers_are_forgotten_some_time_later(engine: Engine) 
     with engine.worker() as dead, engine.worker() as alive:
         engine.clock.advance(ALIVE_SECONDS + DEAD_WORKER_RETENTION_SECONDS - 1)
         alive.worker.heartbeat()
-        assert engine.app.reaper().round().workers_forgotten == 0
+        assert engine.app.reaper().round().workers_deleted == 0
         engine.clock.advance(2)
-        assert engine.app.reaper().round().workers_forgotten == 1
+        assert engine.app.reaper().round().workers_deleted == 1
         assert [row["id"] for row in engine.sql("SELECT id FROM workers")] == [alive.worker.id]
         assert engine.sql("SELECT * FROM worker_lanes WHERE worker_id = :id", id=dead.worker.id) == []
 

@@ -73,7 +73,7 @@ def test_a_retry_in_the_middle_of_a_tick_leaves_no_step_waiting_for_ever(engine:
         assert engine.state("behind") == "NotRunnable"
         heal(engine, "bad")
         interrupted = Tick(engine.app.database, "interrupted")
-        guarded, seen = interrupted._guarded, []
+        guarded, seen = interrupted._run_fenced, []
 
         def meanwhile(lock: GroupLock, work: Any) -> Any:
             seen.append(1)
@@ -81,7 +81,7 @@ def test_a_retry_in_the_middle_of_a_tick_leaves_no_step_waiting_for_ever(engine:
                 engine.app.retry(engine.refs["bad"], who="tester")
             return guarded(lock, work)
 
-        interrupted._guarded = meanwhile  # type: ignore[method-assign]
+        interrupted._run_fenced = meanwhile  # type: ignore[method-assign]
         assert interrupted.run(GROUP).error is None
         run(runner, slow, *runner.claim(10))
     engine.settle()

@@ -131,7 +131,7 @@ def test_a_worker_claims_only_actions_that_it_knows(engine: Engine, hand: Hand) 
     assert not hand.is_there_work()
     step = engine.app.step(unknown)
     assert (step.state, step.attempts) == (State.PENDING, 0)
-    assert "knows the action" in engine.app.explain(step).summary
+    assert "no live worker serves" in engine.app.explain(step).summary
 
 
 def test_a_lease_has_a_deadline_only_if_the_step_has_a_timeout(engine: Engine, hand: Hand) -> None:

@@ -117,7 +117,7 @@ def test_a_step_cannot_be_retried_before_its_lease_is_released(engine: Engine) -
         (claim,) = engine.claim(runner, "step")
         engine.app.cancel(engine.refs["step"], who="tester")
         before = engine.snapshot()
-        with pytest.raises(ActionRefused, match="has not let go yet"):
+        with pytest.raises(ActionRefused, match="its process is still running"):
             engine.app.retry(engine.refs["step"], who="tester")
         assert engine.snapshot() == before
         runner._finisher.release_lease(claim)
@@ -134,7 +134,7 @@ def test_a_parent_cannot_be_retried_before_the_lease_of_its_child_is_released(en
         engine.app.cancel(engine.refs["root"], who="tester")
         engine.tick()
         assert engine.state("held") == "Cancelled"
-        with pytest.raises(ActionRefused, match=r"held.*has not let go yet"):
+        with pytest.raises(ActionRefused, match=r"held.*its process is still running"):
             engine.app.retry(engine.refs["root"], who="tester")
         runner._finisher.release_lease(held)
         engine.app.retry(engine.refs["root"], who="tester")

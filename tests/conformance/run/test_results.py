@@ -79,7 +79,7 @@ def test_twenty_in_a_row_are_allowed_and_one_more_fails(app: Stepwell, clock: Ma
     script = Script(app, clock, {"name": "more"}, compute=NOT_COMPLETED)
     step = script.run()
     assert (step.state, step.reason, step.attempts, step.retries) == ("Failed", "not_completed", 21, 0)
-    assert step.error_message == "it was not completed in 21 runs"
+    assert step.error_message == "not completed after 21 runs"
 
 
 @pytest.mark.one_database

@@ -80,7 +80,7 @@ def test_a_limit_of_zero_stops_claims_until_it_is_removed(engine: Engine, hand: 
     engine.app.limits.set("action", "mail", 0)
     (mail,) = enqueue(engine, 1, "mail")
     assert hand.claim(5) == []
-    assert "0 steps of the action 'mail' may run at once, and 0 do" in engine.app.explain(mail).summary
+    assert "action 'mail' is at its limit (0): 0 steps are running" in engine.app.explain(mail).summary
     engine.app.limits.set("action", "mail", None)
     assert len(hand.claim(5)) == 1
     assert engine.app.limits.all() == {}
@@ -249,8 +249,8 @@ def test_more_steps_of_a_key_than_may_run_are_reported(engine: Engine, hand: Han
     engine.change("UPDATE steps_agenda SET key_blocked = false")  # what no statement of the engine does
     claims = hand.claim(5)
     (violation,) = engine.app.check_invariants()
-    assert (violation.promise, violation.step_id) == ("no more steps of a key run than may", first.id)
-    assert violation.finding == "with its key k 2 steps hold a lease, and 1 may"
+    assert (violation.invariant, violation.step_id) == ("concurrency keys stay within their limits", first.id)
+    assert violation.finding == "concurrency key k exceeds its limit: 2 steps hold a lease, limit 1"
     hand.finish(claims)
 
 

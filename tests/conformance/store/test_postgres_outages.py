@@ -192,10 +192,10 @@ def test_two_transactions_in_a_deadlock_both_succeed(app: Stepwell, server: Serv
         def both(tx: Transaction) -> None:
             tries.append(first)
             tx.fetch("SELECT set_config('deadlock_timeout', '20ms', true)", {})
-            ticks.note_selected(tx, group=first, now=app.clock.now())
+            ticks.record_selection(tx, group=first, now=app.clock.now())
             next(waits, lambda: None)()
             creation.ensure_group(tx, group=f"{first} was here")
-            ticks.note_selected(tx, group=second, now=app.clock.now())
+            ticks.record_selection(tx, group=second, now=app.clock.now())
 
         app.database.transact(both)
 

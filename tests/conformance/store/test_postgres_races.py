@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from stepwell import Stepwell
-from stepwell.dispatch.phases import Moment, dispatch, pick
+from stepwell.dispatch.phases import PhaseContext, dispatch, pick
 from stepwell.store.engine import agenda
 from stepwell.store.statement import Statement
 from stepwell.testing import ManualClock
@@ -204,7 +204,7 @@ def test_the_bound_on_dispatched_holds_when_work_comes_into_a_queue_between_the_
     }
 
     def dispatch_beta(tx: Any) -> None:
-        at = Moment("beta", "tick:0", clock.now())
+        at = PhaseContext("beta", "tick:0", clock.now())
         interrupted: Any = _Interrupted(tx, after)
         dispatch(interrupted, at, pick(interrupted, at, 100), 0)
 

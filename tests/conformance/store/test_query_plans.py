@@ -33,7 +33,7 @@ SUBJECTS = (
     "adoption", "agenda", "claims", "creation", "keys", "limits", "phases", "placement", "reaping", "runs", "settings",
     "ticks", "workers",
 )  # fmt: skip
-ABOUT_WORKERS = {"register_worker", "heartbeat", "forget_worker"}  # they have text for an id, and are not large
+ABOUT_WORKERS = {"register_worker", "heartbeat", "delete_worker"}  # they have text for an id, and are not large
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
@@ -120,7 +120,7 @@ def test_the_probe_reads_no_large_table_even_if_the_planner_is_left_to_itself(
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
-@pytest.mark.parametrize("statement", ["pick", "pick_for_claim", "is_there_work"])
+@pytest.mark.parametrize("statement", ["pick", "pick_for_claim", "has_claimable_steps"])
 def test_a_pick_reads_its_own_lanes_however_much_waits(app: Stepwell, statement: str, analyzed: bool) -> None:
     """In step order the whole agenda is one index away: a planner that knows little of lanes may well take it."""
     app.enqueue_many(NewStep(action="tested") for _ in range(5_000))

@@ -31,7 +31,7 @@ from stepwell import Stepwell
 from stepwell.define.drafts import NewStep
 from stepwell.define.outcomes import Permanent, Reschedule, Retry, Skip, Stop
 from stepwell.dispatch import lock as group_lock
-from stepwell.dispatch.phases import STATE_PHASES, Moment, dispatch, pick, settle_marks
+from stepwell.dispatch.phases import STATE_PHASES, PhaseContext, dispatch, pick, process_marks
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep
 from stepwell.model.states import TERMINAL, State
@@ -233,20 +233,20 @@ class Machine(RuleBasedStateMachine):
     @contextmanager
     def locked(self, group: str) -> Iterator[tuple[group_lock.GroupLock, Callable[[Callable[..., Any]], Any]]]:
         database = self.app.database
-        lock = group_lock.take(database, group, "any order")
+        lock = group_lock.acquire(database, group, "any order")
         assert lock is not None
 
-        def guarded(work: Callable[[Transaction, Moment], Any]) -> Any:
+        def guarded(work: Callable[[Transaction, PhaseContext], Any]) -> Any:
             def fenced(tx: Transaction) -> Any:
                 lock.fence(tx)
-                return work(tx, Moment(group, f"tick:{lock.tick}", database.now()))
+                return work(tx, PhaseContext(group, f"tick:{lock.tick}", database.now()))
 
             return database.transact(fenced)
 
         yield lock, guarded
 
         def release(tx: Transaction) -> None:
-            ticks.forget_tick(tx, tick=lock.tick)
+            ticks.delete_tick(tx, tick=lock.tick)
             ticks.release_lock(tx, group=group, token=lock.token, now=database.now(), ended_early=False)
 
         database.transact(release)
@@ -269,7 +269,7 @@ class Machine(RuleBasedStateMachine):
                 getattr(self, meanwhile)(step)
                 self.engine_and_model_agree()
             # Marks may be forgotten once every phase has seen them.
-            guarded(lambda tx, at: settle_marks(tx, at, lock.survey.marks if how_many >= len(order) else []))
+            guarded(lambda tx, at: process_marks(tx, at, lock.survey.marks if how_many >= len(order) else []))
             if with_dispatch and self.breaker_on:
                 guarded(lambda tx, at: dispatch(tx, at, pick(tx, at, 100), lock.tick))
                 self.absorb_ticks()

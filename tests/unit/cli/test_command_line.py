@@ -159,10 +159,10 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["show", "99"], "there is no step 99"),
-        (["show", "99999999999999999999999"], "there is no step"),
-        (["show", "no-uuid"], "there is no step no-uuid"),
-        (["explain", "01a1e188-7f26-7001-9844-455d95432ee6"], "there is no step"),
+        (["show", "99"], "step 99 does not exist"),
+        (["show", "99999999999999999999999"], "does not exist"),
+        (["show", "no-uuid"], "step no-uuid does not exist"),
+        (["explain", "01a1e188-7f26-7001-9844-455d95432ee6"], "does not exist"),
         (["retry", "1"], "it has not ended"),
         (["cancel", "1", "--who", "\x07"], "say who you are"),
         (["resume", "--workflow", "1"], "is not paused"),

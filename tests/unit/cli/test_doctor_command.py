@@ -72,7 +72,7 @@ def test_a_violated_invariant_is_found(app: Stepwell) -> None:
     for flags in ([], ["--invariants"]):
         document = ask(url_of(app), "doctor", *flags, code=1)
         assert {violation["step_id"] for violation in document["violations"]} == {1}
-        assert "step 1 breaks «history and state agree»" in run(url_of(app), "doctor", *flags, code=1).stdout
+        assert "step 1 violates 'history and state agree'" in run(url_of(app), "doctor", *flags, code=1).stdout
     assert "violations" not in ask(url_of(app), "doctor", "--sweep")
 
 
@@ -90,5 +90,5 @@ def test_a_repaired_mark_is_described_in_words(app: Stepwell) -> None:
     plain_sql(url_of(app), f"DELETE FROM steps_agenda WHERE step_id = {step.id}")
     said = run(url_of(app), "doctor", "--sweep", code=1)
     assert "sweep          1 finding" in said.stdout
-    assert f"step {step.id}: it may run and is not on the agenda" in said.stdout
+    assert f"step {step.id}: it is ready, but not on the agenda" in said.stdout
     assert said.stderr == ""

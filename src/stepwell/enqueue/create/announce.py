@@ -13,7 +13,7 @@ from stepwell.store import Change, Transaction
 
 def announce(tx: Transaction, placements: Iterable[Placement], now: datetime) -> None:
     """Tell of all of them, if anybody follows."""
-    if tx.is_followed:
+    if tx.collects_changes:
         tx.changed([_created(placement, now) for placement in placements])
 
 

@@ -55,7 +55,7 @@ class Creator:
             uuid = self._uuids.next()  # outside of the transaction: the same step if that has to be repeated
             return self._database.transact(
                 lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)],
-                single=not self._database.hooks.write_too(),
+                single=not self._database.hooks.has_transaction_hooks(),
             )
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 

@@ -16,9 +16,9 @@ from stepwell.store.engine import agenda, creation
 def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
     """Enrol steps of which only the ids are known."""
     new = _span(tx, ids)
-    creation.enrol_in_blocks(tx, **new)
-    creation.enrol_on_agenda(tx, **new, now=now)
-    creation.enrol_on_marks(tx, **new)
+    creation.add_to_blocks(tx, **new)
+    creation.add_to_agenda(tx, **new, now=now)
+    creation.add_marks(tx, **new)
 
 
 def enrol_created(tx: Transaction, placements: Sequence[Placement], neighbours: Neighbours, now: datetime) -> None:
@@ -28,14 +28,14 @@ def enrol_created(tx: Transaction, placements: Sequence[Placement], neighbours: 
     if any(_needs_a_tick(placement.draft) for placement in placements):
         tx.wake(Wake.DECISIONS)
     if len(connected) < len(placements):
-        creation.enrol_on_agenda(tx, **created, now=now)
+        creation.add_to_agenda(tx, **created, now=now)
     if connected:
-        creation.enrol_in_blocks(tx, **created)
+        creation.add_to_blocks(tx, **created)
         undecided = _undecided(connected, neighbours)
         roots = [placement.id for placement in undecided if placement.parent is None]
         if roots:
             agenda.open_ready(tx, ids=roots, now=now)
-        if undecided and creation.enrol_on_marks(tx, **_span(tx, [placement.id for placement in undecided])):
+        if undecided and creation.add_marks(tx, **_span(tx, [placement.id for placement in undecided])):
             tx.wake(Wake.DECISIONS)
 
 

@@ -55,7 +55,7 @@ _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
 
 def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
     """Number the steps in this order, and write them with their edges."""
-    for placement, number in zip(placements, creation.take_step_ids(tx, len(placements)), strict=True):
+    for placement, number in zip(placements, creation.reserve_step_ids(tx, len(placements)), strict=True):
         placement.id = number
     columns = {name: list(map(read, placements)) for name, read in _ALWAYS.items()}
     for name, (usual, read) in _IF_ANY_DIFFERS.items():
@@ -64,8 +64,8 @@ def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> N
             columns[name] = values
     moments = [due(placement.draft, now) for placement in placements]
     if moments.count(None) < len(moments):
-        columns["dispatch_after"] = [None if moment is None else tx.moment(moment) for moment in moments]
-    for name, value in {"placed": True, "created_at": tx.moment(now), "updated_at": tx.moment(now)}.items():
+        columns["dispatch_after"] = [None if moment is None else tx.timestamp(moment) for moment in moments]
+    for name, value in {"placed": True, "created_at": tx.timestamp(now), "updated_at": tx.timestamp(now)}.items():
         columns[name] = [value] * len(placements)
     creation.insert_steps(tx, list(columns), zip(*columns.values(), strict=True))
     edges = [(p.id, dependency.id) for p in placements for dependency in p.dependencies]

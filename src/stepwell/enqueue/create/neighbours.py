@@ -12,15 +12,15 @@ from stepwell.store.engine import creation
 def write_neighbours(tx: Transaction, neighbours: Neighbours, placements: Iterable[Placement]) -> None:
     """Give existing parents their child block, and hold back what now comes after a new step."""
     for parent_id, child_block in sorted(neighbours.child_blocks.items()):
-        creation.take_children(tx, id=parent_id, child_block=child_block)
+        creation.set_child_block(tx, id=parent_id, child_block=child_block)
     if neighbours.has_dependents:
-        creation.note_dependents(tx, ids=sorted(neighbours.has_dependents))
+        creation.set_has_dependents(tx, ids=sorted(neighbours.has_dependents))
     for block in sorted(neighbours.joined_root_blocks):
-        creation.note_block_dependents(tx, block=block)
-        creation.enrol_block(tx, block=block)
+        creation.set_block_has_dependents(tx, block=block)
+        creation.add_block_members(tx, block=block)
     joined = [placement for placement in placements if placement.block in neighbours.joined_blocks]
     for (block, kind), index in sorted(lowest_indexes(joined).items()):
-        creation.withdraw_successors(tx, block=block, type=kind, index=index)
+        creation.remove_successors_from_agenda(tx, block=block, type=kind, index=index)
 
 
 def lowest_indexes(placements: Iterable[Placement]) -> dict[tuple[str, str], int]:

@@ -16,7 +16,7 @@ from stepwell.store.engine import creation
 
 
 def is_alone(drafts: Sequence[NewStep]) -> bool:
-    """Whether it is one step without any connection, key or uuid of its own, which `create_alone` can write."""
+    """Whether it is one step without any connection, key or uuid of its own, which `create_independent` can write."""
     if len(drafts) != 1:
         return False
     (draft,) = drafts
@@ -35,7 +35,7 @@ def write_alone(tx: Transaction, draft: NewStep, arguments: str, now: datetime, 
     kind, of = draft.relatable or (None, None)
     moment = due(draft, now)
     wakes = [Wake.WORK] if draft.concurrency_key is None and moment is None else [Wake.WORK, Wake.DECISIONS]
-    number = creation.create_alone(
+    number = creation.create_independent(
         tx,
         uuid=uuid,
         action=draft.action,
@@ -55,6 +55,6 @@ def write_alone(tx: Transaction, draft: NewStep, arguments: str, now: datetime, 
         now=now,
         wakes=tx.wakes_to_send(*wakes),
     )
-    if tx.is_followed:
+    if tx.collects_changes:
         tx.changed([created(number, uuid, draft.action, State.PENDING, None, now)])
     return StepRef(number, uuid)

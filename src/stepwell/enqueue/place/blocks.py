@@ -134,5 +134,5 @@ def _child_block_of(
 
 def refuse_names_of_blocks(tx: Transaction, uuids: Sequence[str]) -> None:
     """At first a step is alone in a block named after its uuid: no other step may stand in that block already."""
-    for name in placement_verbs.blocks_of_these_names(tx, uuids=uuids):
+    for name in placement_verbs.existing_blocks(tx, uuids=uuids):
         raise InvalidStep(f"the uuid {name} is the name of a block that others have; give the step another")

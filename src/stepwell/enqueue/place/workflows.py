@@ -87,7 +87,7 @@ def _workflow_and_group(tx: Transaction, members: Sequence[Placement]) -> tuple[
         if draft.workflow is not None:
             named = require_uuid(draft.workflow, "workflow")
             if named not in workflows:
-                workflows[named] = placement_verbs.workflow_home(tx, workflow=named) or ""
+                workflows[named] = placement_verbs.group_of_workflow(tx, workflow=named) or ""
         if draft.group is not None:
             requested.setdefault(draft.group, placement)
     if len(workflows) > 1:
@@ -109,4 +109,4 @@ def _root_of(members: Sequence[Placement]) -> Placement:
 
 
 def _next_groups(tx: Transaction, count: int, rotation: Sequence[str]) -> list[str]:
-    return [rotation[turn % len(rotation)] for turn in creation.take_rotation_numbers(tx, count)] if count else []
+    return [rotation[turn % len(rotation)] for turn in creation.reserve_rotation_numbers(tx, count)] if count else []

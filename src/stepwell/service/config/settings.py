@@ -132,7 +132,7 @@ class ReaperSettings:
         300.0,
         Seconds(1),
         "Time after which a dispatched step that no worker has claimed returns to Pending.",
-        constant="operate.reaper:UNTAKEN_SECONDS",
+        constant="operate.reaper:UNCLAIMED_SECONDS",
     )
     stalled_seconds: float = setting(
         60.0,

@@ -1,1 +1,1 @@
-"""The verbs: one typed function for each transition and each question, with its SQL in `store/sql/<module>.sql`."""
+"""The verbs: one typed function per transition and per query, each with its SQL in `store/sql/<module>.sql`."""

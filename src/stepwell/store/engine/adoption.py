@@ -1,4 +1,4 @@
-"""Rows that plain SQL wrote, and how they get their place."""
+"""Adopting rows that were inserted with plain SQL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwell.store.transaction import Transaction
 
 
 class NewRow(msgspec.Struct, frozen=True):
-    """A step as plain SQL wrote it; `arguments` is the JSON text."""
+    """A step as plain SQL inserted it; `arguments` is the JSON text."""
 
     id: int
     uuid: str
@@ -47,7 +47,7 @@ def new_step(tx: Transaction, *, id: int) -> NewRow | None: ...
 
 @query
 def new_parent(tx: Transaction, *, parent: int | None, block: str | None, uuid: str) -> NewParent | None:
-    """The parent that a row names, if it is new itself, or the new step that its block is named after."""
+    """The parent that a row refers to, if it is not placed yet, or the unplaced step whose UUID names its block."""
     ...
 
 
@@ -68,12 +68,12 @@ def place_step(
 
 
 @change
-def leave_new(tx: Transaction, *, id: int) -> int: ...
+def delete_new_entry(tx: Transaction, *, id: int) -> int: ...
 
 
 @transition_in_tick
-def send_to_sleep(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
-    """An exception handler that plain SQL wrote as Pending."""
+def make_dormant(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
+    """Make an exception handler NotRunnable that plain SQL inserted as Pending."""
     ...
 
 

@@ -1,4 +1,4 @@
-"""Steps enter and leave the agenda."""
+"""Adding steps to the agenda and removing them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from stepwell.store.wake import Wake
 
 @change_and_wake(Wake.WORK)
 def open_ready(tx: Transaction, *, ids: Sequence[int], now: datetime) -> int:
-    """Put those of these steps on the agenda that nothing keeps from running."""
+    """Put those of these steps on the agenda that are ready."""
     ...
 
 
 @query
-def waiting_behind(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
-    """Steps whose last condition may have been the end of these (or of their own code)."""
+def steps_waiting_for(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+    """Steps whose last unmet condition may have been the end of these steps (or of their own code)."""
     ...
 
 
 @query
 def steps_to_check(tx: Transaction, *, group: str) -> list[int]:
-    """Steps whose last condition may have been met by what is marked."""
+    """Steps whose last unmet condition may be met by the marked changes."""
     ...
 
 
@@ -34,7 +34,7 @@ def open_unchecked(tx: Transaction, *, group: str, now: datetime) -> int: ...
 
 @change
 def close_unchecked(tx: Transaction, *, group: str) -> int:
-    """They wait behind others, whose end will bring them back."""
+    """Remove unchecked steps that wait for others; they are put on the agenda again when those end."""
     ...
 
 

@@ -1,4 +1,4 @@
-"""A worker takes steps."""
+"""A worker claims steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwell.store.changes import Change
 from stepwell.store.statement import query, records
 from stepwell.store.transaction import Transaction
 
-BATCH_BITS: Final = 48  # of the number by which SQLite tells the rows that one statement has changed
+BATCH_BITS: Final = 48  # of the random number that identifies the rows changed by one SQLite statement
 
 
 class Candidate(msgspec.Struct, array_like=True, frozen=True):
@@ -29,13 +29,13 @@ class Candidate(msgspec.Struct, array_like=True, frozen=True):
 
 @query
 def begin_claim(tx: Transaction) -> bool:
-    """Whether there are limits to obey."""
+    """Whether any limits are set."""
     ...
 
 
 @query
-def is_there_work(tx: Transaction, *, worker: str) -> bool | None:
-    """A look that only reads."""
+def has_claimable_steps(tx: Transaction, *, worker: str) -> bool | None:
+    """A read-only check before a claim."""
     ...
 
 
@@ -70,11 +70,11 @@ def claim(
 def claim_steps(
     tx: Transaction, ids: Sequence[int], *, worker: str, hostname: str, now: datetime, margin: float
 ) -> list[ClaimedStep]:
-    """Move these to Running under a new token; gives those that nobody else has taken."""
+    """Move these steps to Running under a new token; returns those that no other worker has claimed."""
     actor = f"worker:{worker}"
     batch = new_batch()
     steps = claim(tx, ids=ids, worker=worker, actor=actor, hostname=hostname, now=now, margin=margin, batch=batch)
-    if tx.is_followed:
+    if tx.collects_changes:
         tx.changed([change for step in steps for change in _changes(step, actor, now)])
     return steps
 

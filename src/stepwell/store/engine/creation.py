@@ -1,4 +1,4 @@
-"""Creating steps: their rows, and what they mean for the steps that are already there."""
+"""Creating steps: their rows, and the updates to existing steps, blocks, agenda and marks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class KeyedStep(msgspec.Struct, frozen=True):
 
 @query
 def rotation(tx: Transaction) -> list[str]:
-    """The groups that root steps take in turn."""
+    """The groups that root steps are assigned to in rotation."""
     ...
 
 
@@ -48,20 +48,20 @@ def next_rotation_numbers(tx: Transaction, *, count: int) -> int | list[int]: ..
 
 
 def _numbers(found: int | list[int], count: int) -> Sequence[int]:
-    """SQLite gives the last one: its write lock keeps everyone else out. PostgreSQL gives each number of a sequence."""
+    """SQLite returns the last number (its write lock makes the range ours), PostgreSQL every number of a sequence."""
     return range(found - count + 1, found + 1) if isinstance(found, int) else found
 
 
-def take_step_ids(tx: Transaction, count: int) -> Sequence[int]:
+def reserve_step_ids(tx: Transaction, count: int) -> Sequence[int]:
     return _numbers(next_step_ids(tx, count=count), count)
 
 
-def take_rotation_numbers(tx: Transaction, count: int) -> Sequence[int]:
+def reserve_rotation_numbers(tx: Transaction, count: int) -> Sequence[int]:
     return _numbers(next_rotation_numbers(tx, count=count), count)
 
 
 @query
-def create_alone(
+def create_independent(
     tx: Transaction,
     *,
     uuid: str,
@@ -82,7 +82,7 @@ def create_alone(
     now: datetime,
     wakes: Sequence[str],
 ) -> int:
-    """A step that has to do with no other, in one round trip; repeated, it is the same step. Gives its id."""
+    """Create a step without connections to others, in one round trip; safe to repeat. Returns its id."""
     ...
 
 
@@ -91,7 +91,7 @@ def insert_steps(tx: Transaction, columns: Sequence[str], rows: Iterable[Sequenc
 
 
 def insert_edges(tx: Transaction, edges: Iterable[tuple[int, int]]) -> None:
-    """DAG edges: step, dependency."""
+    """Insert DAG edges: (step, dependency)."""
     tx.insert("step_dependencies", ("step_id", "depends_on_id"), edges)
 
 
@@ -104,38 +104,38 @@ def steps_with_keys(tx: Transaction, *, keys: Sequence[str]) -> list[KeyedStep]:
 
 
 @change
-def take_children(tx: Transaction, *, id: int, child_block: str) -> int: ...
+def set_child_block(tx: Transaction, *, id: int, child_block: str) -> int: ...
 
 
 @change
-def note_dependents(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+def set_has_dependents(tx: Transaction, *, ids: Sequence[int]) -> int: ...
 
 
 @change
-def note_block_dependents(tx: Transaction, *, block: str) -> int: ...
+def set_block_has_dependents(tx: Transaction, *, block: str) -> int: ...
 
 
 @change
-def enrol_block(tx: Transaction, *, block: str) -> int: ...
+def add_block_members(tx: Transaction, *, block: str) -> int: ...
 
 
 @change
-def withdraw_successors(tx: Transaction, *, block: str, type: str, index: int) -> int:
-    """A step was put in front of others of its block: those that have not been dispatched wait for it."""
+def remove_successors_from_agenda(tx: Transaction, *, block: str, type: str, index: int) -> int:
+    """A step was inserted before others of its block: those not dispatched yet now wait for it."""
     ...
 
 
 @change
-def enrol_in_blocks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int: ...
+def add_to_blocks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int: ...
 
 
 @change_and_wake(Wake.WORK)
-def enrol_on_agenda(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None, now: datetime) -> int:
-    """Steps that wait for nobody go straight on the agenda."""
+def add_to_agenda(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None, now: datetime) -> int:
+    """Put steps that wait for no other step straight on the agenda."""
     ...
 
 
 @change_and_wake(Wake.DECISIONS)
-def enrol_on_marks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int:
-    """The others are looked at by the next tick, unless something that will end sees to them."""
+def add_marks(tx: Transaction, *, first: int, last: int, ids: Sequence[int] | None) -> int:
+    """Mark the others for the next tick, unless the end of another step will open them."""
     ...

@@ -1,4 +1,4 @@
-"""The facts behind `explain`."""
+"""The data that `explain` reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.store.transaction import Transaction
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """The view `step_readiness` of one step, and its entry on the agenda, if it has one."""
+    """The row of `step_readiness` of one step, and its agenda entry, if it has one."""
 
     parent_ready: bool
     order_met: bool
@@ -25,7 +25,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A step as an explanation names it."""
+    """A step as explanations refer to it."""
 
     id: int
     label: str | None
@@ -50,13 +50,13 @@ def readiness(tx: Transaction, *, id: int) -> Readiness | None: ...
 
 @query
 def lane_is_served(tx: Transaction, *, queue: str, action: str, now: datetime) -> int:
-    """How many live workers serve it."""
+    """How many live workers serve the lane."""
     ...
 
 
 @query
 def can_begin(tx: Transaction, *, queue: str, action: str, now: datetime) -> bool | None:
-    """Whether a live worker serves the lane, and no limit of 0 closes it."""
+    """Whether a live worker serves the lane and no limit of 0 closes it."""
     ...
 
 

@@ -1,4 +1,4 @@
-"""Concurrency keys: of the steps that share one, only some may be on the agenda unblocked."""
+"""Concurrency keys: no more than `concurrency_limit` steps with one key are unblocked, dispatched or running."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from stepwell.store.wake import Wake
 
 @query
 def marked_keys(tx: Transaction, *, limit: int) -> list[str]:
-    """Keys for which a place may have become free, or for which a step has begun to wait."""
+    """Keys that may have dropped below their limit, or that a new step waits for."""
     ...
 
 
 @change
-def forget_key_marks(tx: Transaction, *, key: str) -> int: ...
+def delete_key_marks(tx: Transaction, *, key: str) -> int: ...
 
 
 @change
 def block_key_again(tx: Transaction, *, key: str, now: datetime) -> int:
-    """Unblocked steps that nobody can begin do not keep the key from the others."""
+    """Block unblocked steps that no worker can start, so that they do not keep the key from the others."""
     ...
 
 
 @change_and_wake(Wake.WORK)
 def unblock_key(tx: Transaction, *, key: str, now: datetime) -> int:
-    """The first of those that wait for the key and can begin, as many as there are places."""
+    """Unblock the first steps that wait for the key and can start, up to the limit."""
     ...
 
 
 def decide_key(tx: Transaction, key: str, now: datetime) -> int:
-    """Give the free places of a key to the steps that wait for it; gives how many were unblocked."""
+    """Unblock steps that wait for a key, up to its limit; returns how many."""
     lock_name(tx, name=f"concurrency {key}")
-    forget_key_marks(tx, key=key)
+    delete_key_marks(tx, key=key)
     block_key_again(tx, key=key, now=now)
     return unblock_key(tx, key=key, now=now)
 
 
 @query
-def keys_left_behind(tx: Transaction, *, now: datetime) -> list[str]:
-    """Keys of unblocked steps whose workers have died since."""
+def keys_without_workers(tx: Transaction, *, now: datetime) -> list[str]:
+    """Keys of unblocked steps whose lane no live worker serves any more."""
     ...
 
 
@@ -59,5 +59,5 @@ def mark_keys_under_limit(tx: Transaction, *, kind: str, name: str) -> int: ...
 def mark_keys_of_lanes(
     tx: Transaction, *, queues: Collection[str], actions: Collection[str], worker: str, now: datetime
 ) -> int:
-    """Keys of steps that wait in these lanes: a worker has come or gone, and no other one serves the lane."""
+    """Mark the keys of steps that wait in these lanes: a worker started or stopped, and no other one serves them."""
     ...

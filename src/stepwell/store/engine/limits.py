@@ -1,4 +1,4 @@
-"""How many steps may run at once: in all, of a queue, of an action."""
+"""How many steps may run at once: in total, per queue, per action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RunningCount(msgspec.Struct, frozen=True):
 
 
 class CodeLimit(msgspec.Struct, frozen=True):
-    """What `max_running` of a job said when a worker last looked."""
+    """The `max_running` of a job when a worker last started."""
 
     name: str
     value: str
@@ -36,13 +36,13 @@ def limits(tx: Transaction) -> list[LimitRow]: ...
 
 @query
 def lock_limits(tx: Transaction) -> list[LimitRow]:
-    """The same; nobody else claims before this transaction ends."""
+    """The same; blocks every other claim until this transaction ends."""
     ...
 
 
 @query
-def running_of_queues(tx: Transaction) -> list[RunningCount]:
-    """Whoever holds a lease takes room, also after its step was cancelled: until its process has ended."""
+def running_by_lane(tx: Transaction) -> list[RunningCount]:
+    """Leases per lane. A lease counts until its process has ended, even if its step has been cancelled."""
     ...
 
 
@@ -51,16 +51,16 @@ def set_limit(tx: Transaction, *, kind: str, name: str, maximum: int) -> int: ..
 
 
 @change_and_wake(Wake.WORK)
-def lift_limit(tx: Transaction, *, kind: str, name: str) -> int: ...
+def delete_limit(tx: Transaction, *, kind: str, name: str) -> int: ...
 
 
 @query
-def limits_of_code(tx: Transaction) -> list[CodeLimit]: ...
+def code_limits(tx: Transaction) -> list[CodeLimit]: ...
 
 
 @change
-def note_limit_of_code(tx: Transaction, *, name: str, maximum: str, now: datetime) -> int: ...
+def record_code_limit(tx: Transaction, *, name: str, maximum: str, now: datetime) -> int: ...
 
 
 @change
-def forget_limit_of_code(tx: Transaction, *, name: str) -> int: ...
+def delete_code_limit(tx: Transaction, *, name: str) -> int: ...

@@ -1,4 +1,4 @@
-"""What people do to steps and workflows, each with who and why."""
+"""Operator actions on steps and workflows; each records who did it and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwell.store.wake import Wake
 
 
 class LockedStep(msgspec.Struct, frozen=True):
-    """A step that nobody else changes before this transaction ends."""
+    """A step that is locked until this transaction ends."""
 
     id: int
     label: str | None
@@ -32,7 +32,7 @@ class LockedStep(msgspec.Struct, frozen=True):
         return f"step {self.id} ({self.label or self.action})"
 
 
-class Behind(msgspec.Struct, frozen=True):
+class RevivableStep(msgspec.Struct, frozen=True):
     id: int
     parent_step_id: int | None
 
@@ -64,19 +64,19 @@ def revive(tx: Transaction, *, ids: Sequence[int], actor: str, reason: str, now:
 
 
 @transition
-def put_to_sleep_again(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
-    """A handler that came back with its parent waits for a failure, as it did before."""
+def make_dormant_again(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
+    """A handler that was revived with its parent waits for a failure again."""
     ...
 
 
 @query
-def hold_group_of(tx: Transaction, *, id: int) -> str | None:
-    """Keep the ticks of the step's group out to the end of this transaction."""
+def lock_group_of(tx: Transaction, *, id: int) -> str | None:
+    """Block ticks of the step's group until this transaction ends."""
     ...
 
 
 @query
-def hold_group_of_workflow(tx: Transaction, *, workflow: str) -> list[str]: ...
+def lock_groups_of_workflow(tx: Transaction, *, workflow: str) -> list[str]: ...
 
 
 @query
@@ -84,18 +84,18 @@ def lock_for_revival(tx: Transaction, *, ids: Sequence[int]) -> list[LockedStep]
 
 
 @query
-def revivable_below(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
-    """Children that come back with these steps."""
+def revivable_children(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+    """Children that are revived with these steps."""
     ...
 
 
 @query
-def revivable_behind(tx: Transaction, *, ids: Sequence[int]) -> list[Behind]: ...
+def revivable_successors(tx: Transaction, *, ids: Sequence[int]) -> list[RevivableStep]: ...
 
 
 @change
 def recheck_dependents(tx: Transaction, *, ids: Sequence[int]) -> int:
-    """Dependents that are open lose their place: the next tick looks whether they wait again."""
+    """Make open dependents unchecked: the next tick checks whether they wait again."""
     ...
 
 
@@ -108,7 +108,7 @@ def resume_workflow(tx: Transaction, *, workflow: str) -> int: ...
 
 
 @change
-def withdraw_workflow(tx: Transaction, *, workflow: str) -> int: ...
+def remove_workflow_from_agenda(tx: Transaction, *, workflow: str) -> int: ...
 
 
 @change

@@ -20,13 +20,13 @@ def cancel_children(tx: Transaction, *, group: str, actor: str, now: datetime) -
 
 @transition_in_tick
 def promote_handlers(tx: Transaction, *, group: str, actor: str, now: datetime) -> list[Change]:
-    """Dormant handlers of a block that has failed, with what stands below them."""
+    """Make dormant handlers of a failed block Pending, with their descendants."""
     ...
 
 
 @query
 def parents_to_decide(tx: Transaction, *, group: str) -> list[int]:
-    """Parents around the marks whose children have all ended, locked."""
+    """Parents of marked steps (or marked themselves) whose children have all ended; locked."""
     ...
 
 

@@ -1,4 +1,4 @@
-"""Where a new step stands among the others."""
+"""Finding the place of a new step: its workflow, block, parent and neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.store.transaction import Transaction
 
 
 class ExistingStep(msgspec.Struct):
-    """A step that new ones are tied to, locked to the end of the transaction."""
+    """An existing step that new ones refer to, locked until the transaction ends."""
 
     id: int
     uuid: str
@@ -51,17 +51,17 @@ def lock_steps(tx: Transaction, *, ids: Collection[int], uuids: Collection[str])
 
 @query
 def lock_name(tx: Transaction, *, name: str) -> int:
-    """One transaction at a time works under a name (on SQLite, the write lock sees to it)."""
+    """Lock a name until the transaction ends (on SQLite, the write lock is enough)."""
     ...
 
 
 @query
-def blocks_of_these_names(tx: Transaction, *, uuids: Sequence[str]) -> list[str]: ...
+def existing_blocks(tx: Transaction, *, uuids: Sequence[str]) -> list[str]: ...
 
 
 @query
-def workflow_home(tx: Transaction, *, workflow: str) -> str | None:
-    """The group of a workflow that exists."""
+def group_of_workflow(tx: Transaction, *, workflow: str) -> str | None:
+    """The group of an existing workflow."""
     ...
 
 
@@ -75,13 +75,13 @@ def member_of_block(tx: Transaction, *, block: str) -> int | None: ...
 
 @query
 def occupant_of_block(tx: Transaction, *, block: str, parent: int) -> int | None:
-    """A step that keeps the block from becoming the child block of this parent."""
+    """A step that prevents the block from becoming the child block of this parent."""
     ...
 
 
 @query
 def workflow_graph(tx: Transaction, *, workflow: str) -> list[GraphStep]:
-    """What may still wait for something, for the search for cycles."""
+    """The steps that may still wait for others, for cycle detection."""
     ...
 
 

@@ -1,4 +1,4 @@
-"""What people look at: steps, history, trees, counts, workers, groups, ticks."""
+"""Reads for people: steps, history, trees, counts, workers, groups, ticks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LiveWorker(msgspec.Struct, frozen=True):
 
 
 class KnownWorker(LiveWorker, frozen=True):
-    """Also one that died, as long as its row is kept."""
+    """Live, or dead with its row not deleted yet."""
 
     alive: bool
     running: int
@@ -160,7 +160,7 @@ def all_groups(tx: Transaction) -> list[GroupRow]: ...
 
 @query
 def unserved_lanes(tx: Transaction, *, now: datetime) -> list[LaneCount]:
-    """Work that could be done now if a live worker served its queue and action."""
+    """Lanes with steps that could run now if a live worker served them."""
     ...
 
 
@@ -168,7 +168,7 @@ def unserved_lanes(tx: Transaction, *, now: datetime) -> list[LaneCount]:
 def database_version(tx: Transaction) -> str: ...
 
 
-# Filters: WHERE clauses put together from a whitelist of columns, every value a parameter -------------------
+# Filters: WHERE clauses built from a whitelist of columns, with every value a parameter -------------------
 
 FILTERS: Final = {
     "state": "state",
@@ -184,7 +184,7 @@ FILTERS: Final = {
 
 
 def newest_steps(tx: Transaction, *, filters: dict[str, Any], before: int | None, limit: int) -> list[Step]:
-    """The newest steps that match, below a known id (keyset pages stay fast at any depth)."""
+    """The newest matching steps with an id below `before` (keyset pagination stays fast at any depth)."""
 
     def placeholder(name: str) -> str:
         return f":{name}" if tx.dialect == "sqlite" else f"%({name})s"
@@ -199,7 +199,7 @@ def newest_steps(tx: Transaction, *, filters: dict[str, Any], before: int | None
         values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
         names = [f"{name}_{position}" for position in range(len(values))]
         among = f"IN ({', '.join(placeholder(item) for item in names)})"
-        if name == "block":  # most are named after the only step in them, which its uuid finds
+        if name == "block":  # most blocks have a single step, whose uuid names them
             clauses.append(f"(uuid {among} AND block_uuid = uuid OR block_uuid {among} AND block_uuid <> uuid)")
         else:
             clauses.append(f"{FILTERS[name]} {among}")

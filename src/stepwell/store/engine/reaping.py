@@ -1,4 +1,4 @@
-"""What the reaper looks for, and what it does about it."""
+"""The queries and transitions of the reaper."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class DeadLease(msgspec.Struct, frozen=True):
     rescues: int
     lease_worker: str
     lease_token: int
-    alive_until: datetime | None  # None: the row of the worker is gone
+    alive_until: datetime | None  # None: the worker has no row any more
     heartbeat_at: datetime | None
 
 
-class Untaken(msgspec.Struct, frozen=True):
+class Unclaimed(msgspec.Struct, frozen=True):
     id: int
     action: str
 
 
-class FirstInLine(msgspec.Struct, frozen=True):
+class NextRunnable(msgspec.Struct, frozen=True):
     group: str
     step_id: int
 
@@ -38,14 +38,14 @@ def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
 
 
 @query
-def is_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
-    """The same of one lease, asked again in the transaction that ends it."""
+def is_lease_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
+    """The same check for one lease, repeated in the transaction that ends it."""
     ...
 
 
 @query
-def untaken(tx: Transaction, *, now: datetime, before: datetime) -> list[Untaken]:
-    """Dispatched, and no live worker serves it; or one does and has not taken it since `before`."""
+def unclaimed(tx: Transaction, *, now: datetime, before: datetime) -> list[Unclaimed]:
+    """Dispatched steps whose lane no live worker serves, or that no worker has claimed since `before`."""
     ...
 
 
@@ -54,11 +54,11 @@ def recover(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Chan
 
 
 @query
-def is_anything_overdue(tx: Transaction, *, now: datetime, before: datetime) -> bool | None: ...
+def has_expired_rows(tx: Transaction, *, now: datetime, before: datetime) -> bool | None: ...
 
 
 @change
-def forget_dead_workers(tx: Transaction, *, before: datetime) -> int: ...
+def delete_dead_workers(tx: Transaction, *, before: datetime) -> int: ...
 
 
 @change
@@ -66,6 +66,6 @@ def release_dead_locks(tx: Transaction, *, now: datetime) -> int: ...
 
 
 @query
-def first_in_line(tx: Transaction, *, now: datetime) -> list[FirstInLine]:
-    """For every group, the first step that a free slot could take now."""
+def next_runnable_by_group(tx: Transaction, *, now: datetime) -> list[NextRunnable]:
+    """For each group, the first step that a free slot could claim now."""
     ...

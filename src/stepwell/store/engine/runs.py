@@ -1,4 +1,4 @@
-"""A worker's writes about a step that it runs: each counts only under the token of its claim."""
+"""A worker's writes for a step that it runs: each takes effect only under the token of its claim."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from stepwell.model.claimed import Claim
 from stepwell.model.states import State
 from stepwell.store.changes import Change
-from stepwell.store.engine.agenda import open_ready, waiting_behind
+from stepwell.store.engine.agenda import open_ready, steps_waiting_for
 from stepwell.store.engine.claims import new_batch
 from stepwell.store.statement import change, query, records, transition
 from stepwell.store.transaction import Transaction
@@ -20,15 +20,15 @@ _STATES = {state.value: state for state in State}
 
 
 class Finished(msgspec.Struct, frozen=True, array_like=True):
-    """A step whose own code is done; `decides`: its end may decide something for another step."""
+    """A step whose own code is done; `decides`: this may affect another step."""
 
     id: int
     state: str
-    decides: bool | int  # SQLite has no truth values
+    decides: bool | int  # SQLite has no booleans
 
 
 class Success(msgspec.Struct, frozen=True):
-    """A run that came to its end: its claim, its result as JSON (None: what is recorded stays), how long it took."""
+    """A successful run: its claim, its result as JSON (None: keep the recorded one), its duration."""
 
     claim: Claim
     response: str | None
@@ -48,7 +48,7 @@ def finish(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """Own code done: Completed, or Running until the children are."""
+    """Own code done: Completed, or Running until the children have concluded."""
     ...
 
 
@@ -68,7 +68,7 @@ def finish_many(
 
 
 def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: datetime) -> dict[int, State]:
-    """`finish` for many at once; gives the new states of those whose claim still held."""
+    """`finish` for many runs at once; returns the new states of those whose lease was still held."""
     ids = [run.claim.step_id for run in runs]
     tokens = [run.claim.token for run in runs]
     responses = [run.response for run in runs]
@@ -85,13 +85,13 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
         batch=new_batch(),
     )
     states = {each.id: _STATES[each.state] for each in finished}
-    if tx.is_followed:
+    if tx.collects_changes:
         tx.changed([
             _completed(run, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED
         ])  # fmt: skip
     if deciding := [each.id for each in finished if each.decides]:
         tx.wake(Wake.DECISIONS)
-        open_behind(tx, deciding, now)
+        open_steps_waiting_for(tx, deciding, now)
     return states
 
 
@@ -112,13 +112,13 @@ def _completed(run: Success, actor: str, now: datetime) -> Change:
     )
 
 
-def open_behind(tx: Transaction, ids: Sequence[int], now: datetime) -> int:
-    """Put steps on the agenda that waited for these alone, as the next tick would: it finds the marks all the same.
+def open_steps_waiting_for(tx: Transaction, ids: Sequence[int], now: datetime) -> int:
+    """Put steps on the agenda that waited only for these, without waiting for the tick that processes the marks.
 
-    A chain need not wait for a tick after each of its steps, nor a parent's first children for one. What is opened here
-    by a look that was too old is left out by the claim, which looks again.
+    So neither the next step of a chain nor the first children of a parent wait for a tick. A claim checks readiness
+    again, so a step that was opened on stale data is not run.
     """
-    waiting = waiting_behind(tx, ids=ids)
+    waiting = steps_waiting_for(tx, ids=ids)
     return open_ready(tx, ids=waiting, now=now) if waiting else 0
 
 
@@ -176,7 +176,7 @@ def not_completed(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """The run did not come to its end: back after its cooldown, at most `limit` times in a row."""
+    """The run ended without completing the step: Pending again after its cooldown, at most `limit` times in a row."""
     ...
 
 
@@ -192,7 +192,7 @@ def rescue(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """Its process died: back to Pending, at most `limit` times; then it is given up as poison."""
+    """Its process died: Pending again, at most `limit` times; after that it fails as poison."""
     ...
 
 
@@ -236,7 +236,7 @@ def hand_back(
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """Unfinished and unspent: the attempt does not count."""
+    """Return the step to Pending unfinished: the attempt does not count."""
     ...
 
 
@@ -247,8 +247,8 @@ def release_lease(tx: Transaction, *, id: int, token: int, now: datetime) -> lis
 
 
 @query
-def hold_lease(tx: Transaction, *, id: int, token: int) -> int | None:
-    """Nobody takes the lease away before this transaction ends; None if it is lost already."""
+def lock_lease(tx: Transaction, *, id: int, token: int) -> int | None:
+    """Lock the lease until this transaction ends; None if it is already lost."""
     ...
 
 
@@ -258,26 +258,26 @@ def holds_lease(tx: Transaction, *, id: int, token: int) -> int | None: ...
 
 @query
 def is_recorded(tx: Transaction, *, id: int, token: int) -> int | None:
-    """Whether the run under this token has recorded the end of its compute."""
+    """Whether the run with this token has recorded the result of its compute."""
     ...
 
 
 @change
 def record_compute(tx: Transaction, *, id: int, token: int, stage: str, response: str, now: datetime) -> int:
-    """Compute is done and never runs again: the next attempt, should there be one, begins at `stage`."""
+    """Compute is done and never runs again: a later attempt starts at `stage`."""
     ...
 
 
 @change
-def keep_checkpoint(tx: Transaction, *, id: int, token: int, data: str) -> int: ...
+def save_checkpoint(tx: Transaction, *, id: int, token: int, data: str) -> int: ...
 
 
 @change
-def note_progress(tx: Transaction, *, id: int, token: int, done: float, total: float | None) -> int: ...
+def record_progress(tx: Transaction, *, id: int, token: int, done: float, total: float | None) -> int: ...
 
 
 class LogEntry(msgspec.Struct, frozen=True):
-    """A line that a run has logged."""
+    """A line that a run logged."""
 
     at: datetime
     level: str
@@ -285,5 +285,7 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 def add_logs(tx: Transaction, claim: Claim, entries: Sequence[LogEntry]) -> None:
-    rows = [(claim.step_id, claim.step.attempts, tx.moment(entry.at), entry.level, entry.message) for entry in entries]
+    rows = [
+        (claim.step_id, claim.step.attempts, tx.timestamp(entry.at), entry.level, entry.message) for entry in entries
+    ]
     tx.insert("step_logs", ("step_id", "attempt", "at", "level", "message"), rows)

@@ -17,7 +17,7 @@ class AppliedMigration(msgspec.Struct, frozen=True):
 
 @query
 def applied_migrations(tx: Transaction) -> list[AppliedMigration]:
-    """In their order; version 0 stands for the triggers and views."""
+    """In order; version 0 is the triggers and views."""
     ...
 
 
@@ -31,11 +31,11 @@ def record_migration(tx: Transaction, *, version: int, name: str, checksum: str)
 
 @query
 def database_time(tx: Transaction) -> datetime:
-    """The clock of the server (PostgreSQL only: SQLite's is that of this machine)."""
+    """The clock of the server (PostgreSQL only)."""
     ...
 
 
 @query
 def notify(tx: Transaction, *, wake: str) -> bool:
-    """Wake everyone who listens on this schema (PostgreSQL only)."""
+    """Send a wake-up to every listener on this schema (PostgreSQL only)."""
     ...

@@ -35,7 +35,7 @@ def breaker_state(tx: Transaction) -> BreakerRow | None:
 
 @query
 def breaker_for_dispatch(tx: Transaction) -> str | None:
-    """The same, held to the end of the transaction: whoever pauses waits until this dispatch is done."""
+    """The same, locked until the transaction ends: a pause waits for this dispatch to commit."""
     ...
 
 
@@ -45,5 +45,5 @@ def set_breaker(tx: Transaction, *, value: str, actor: str, reason: str | None, 
 
 @query
 def in_flight(tx: Transaction) -> list[InFlight]:
-    """What must end before a restart is safe: handed to a queue, or running its own code."""
+    """What must end before a restart is safe: dispatched steps and running leases."""
     ...

@@ -1,4 +1,4 @@
-"""The frame of a tick: what there is to do, the lock with its fence, the tick log, pick and dispatch."""
+"""The verbs around a tick: groups with work, the lock and its fence, the tick log, pick and dispatch."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
 
-class TakenLock(msgspec.Struct, frozen=True):
+class AcquiredLock(msgspec.Struct, frozen=True):
     lock_token: int
     ended_early: bool
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A step whose change may decide something; `state` is None if the step is gone."""
+    """A step whose change may affect others; `state` is None if the step no longer exists."""
 
     id: int
     state: State | None
 
 
-class UnfinishedBusiness(msgspec.Struct, frozen=True):
+class PendingWork(msgspec.Struct, frozen=True):
     unchecked: bool
     exhausted: bool
     due: bool
@@ -34,25 +34,25 @@ class UnfinishedBusiness(msgspec.Struct, frozen=True):
 
 @query
 def keep_to_indexes(tx: Transaction) -> int:
-    """Keep PostgreSQL's planner to indexes until the end of the transaction."""
+    """Restrict PostgreSQL's planner to indexes until the end of the transaction."""
     ...
 
 
 @query
 def groups_with_work(tx: Transaction, *, now: datetime) -> list[str | None]:
-    """Groups that have something to do; None: something that belongs to no group yet."""
+    """Groups with work; None: work that belongs to no group yet."""
     ...
 
 
 @query
 def groups_with_decisions(tx: Transaction, *, now: datetime) -> list[str | None]:
-    """The same without the steps that only wait for a free slot: workers look for those themselves."""
+    """The same without steps that only wait for a free slot: workers poll for those themselves."""
     ...
 
 
 @change
-def forget_idle_marks(tx: Transaction, *, limit: int) -> int:
-    """Marks of completed steps that leave nothing to decide."""
+def delete_idle_marks(tx: Transaction, *, limit: int) -> int:
+    """Delete the marks of completed steps that leave nothing to decide."""
     ...
 
 
@@ -63,8 +63,8 @@ def next_due(tx: Transaction) -> datetime | None:
 
 
 @query
-def take_lock(tx: Transaction, *, group: str, owner: str, now: datetime, deadline: datetime) -> TakenLock | None:
-    """Free, or past its deadline. The previous owner learns from the token that it lost the lock."""
+def acquire_lock(tx: Transaction, *, group: str, owner: str, now: datetime, deadline: datetime) -> AcquiredLock | None:
+    """Take the lock if it is free or past its deadline. The previous owner sees from the token that it lost it."""
     ...
 
 
@@ -73,12 +73,12 @@ def begin_tick(tx: Transaction, *, group: str, owner: str, now: datetime) -> int
 
 
 @change
-def note_current_tick(tx: Transaction, *, group: str, token: int, tick: int) -> int: ...
+def set_current_tick(tx: Transaction, *, group: str, token: int, tick: int) -> int: ...
 
 
 @query
 def fence(tx: Transaction, *, group: str, owner: str, token: int, idle_ms: str) -> int | None:
-    """Hold the lock's row to the end of the transaction; None if the lock is lost."""
+    """Lock the row of the group lock until the transaction ends; None if the lock is lost."""
     ...
 
 
@@ -87,16 +87,16 @@ def marks_of_group(tx: Transaction, *, group: str) -> list[Mark]: ...
 
 
 @change
-def forget_marks(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+def delete_marks(tx: Transaction, *, ids: Sequence[int]) -> int: ...
 
 
 @query
-def unfinished_business(tx: Transaction, *, group: str, now: datetime) -> UnfinishedBusiness: ...
+def pending_work(tx: Transaction, *, group: str, now: datetime) -> PendingWork: ...
 
 
 @query
 def lock_queues(tx: Transaction, *, group: str) -> list[str]:
-    """The queues that open steps of the group wait for: one dispatch at a time into each."""
+    """Lock the queues of the group's open steps: one dispatch at a time into each."""
     ...
 
 
@@ -111,18 +111,18 @@ def dispatch(tx: Transaction, *, ids: Sequence[int], actor: str, tick: int, now:
 def dispatch_picked(
     tx: Transaction, ids: Sequence[int], *, group: str, actor: str, tick: int, now: datetime
 ) -> list[Change]:
-    """Pending to Dispatched, and the workers of the queues are woken."""
+    """Move steps from Pending to Dispatched and wake the workers."""
     if not ids:
         return []
     changes = dispatch(tx, ids=ids, actor=actor, tick=tick, now=now)
-    note_selected(tx, group=group, now=now)
+    record_selection(tx, group=group, now=now)
     if changes:
         tx.wake(Wake.WORK)
     return changes
 
 
 @change
-def note_selected(tx: Transaction, *, group: str, now: datetime) -> int: ...
+def record_selection(tx: Transaction, *, group: str, now: datetime) -> int: ...
 
 
 @change
@@ -139,7 +139,7 @@ def end_tick(
 
 
 @change
-def forget_tick(tx: Transaction, *, tick: int) -> int: ...
+def delete_tick(tx: Transaction, *, tick: int) -> int: ...
 
 
 @change

@@ -1,4 +1,4 @@
-"""The rows of workers, and the leases that they hold."""
+"""Worker rows, lanes and leases."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def register_worker(
 
 
 def add_lanes(tx: Transaction, worker: str, lanes: Iterable[tuple[str, str, int]]) -> None:
-    """What a worker serves: queues and actions, with the place of the queue in the worker's own order."""
+    """Record the lanes of a worker: (queue, action, position of the queue in the worker's order)."""
     rows = [(queue, action, worker, place) for queue, action, place in lanes]
     tx.insert("worker_lanes", ("queue", "action", "worker_id", "place"), rows)
 
 
 @query
 def leases_of_worker(tx: Transaction, *, worker: str) -> list[HeldLease]:
-    """Every lease that the worker holds, and what has become of its steps."""
+    """Every lease that the worker holds, with the current state of its step."""
     ...
 
 
@@ -47,7 +47,7 @@ def is_registered(tx: Transaction, *, worker: str) -> bool | None: ...
 
 @query
 def lanes_if_lapsed(tx: Transaction, *, worker: str, now: datetime) -> list[LaneRow]:
-    """The lanes of a worker that counts as dead."""
+    """The lanes of a worker, if its heartbeat has lapsed."""
     ...
 
 
@@ -56,4 +56,4 @@ def heartbeat(tx: Transaction, *, id: str, now: datetime, alive_until: datetime)
 
 
 @change
-def forget_worker(tx: Transaction, *, id: str) -> int: ...
+def delete_worker(tx: Transaction, *, id: str) -> int: ...

@@ -1,7 +1,7 @@
 """PostgreSQL: a small pool of psycopg connections, READ COMMITTED, no session locks.
 
-Nothing that must hold outlives a transaction, so it works behind pgbouncer in transaction mode: prepared statements
-are given up where they turn out not to work, and LISTEN is only a hint.
+Correctness never depends on session state, so it works behind pgbouncer in transaction mode: prepared statements are
+turned off where they fail, and LISTEN is only a hint.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from stepwell.store.wake import Listener, Wake
 CONNECT_TIMEOUT: Final = 10.0
 MAX_CONNECTIONS: Final = 8
 CLOCK_READING_SECONDS: Final = 30.0
-# Notifications make commits wait for each other (measured: 8 writers 11.3 k to 4.2 k transactions/s), so one process
-# sends no more than one of a kind in this time. A worker that was woken looks again after it.
+# NOTIFY serializes commits (measured with 8 writers: 11.3 k transactions/s without it, 4.2 k with it), so a process
+# sends each wake-up at most once in this interval. A worker that was woken polls once more after it.
 NOTIFY_INTERVAL_SECONDS: Final = 0.005
-# A statement is prepared when it is used again on a connection: planning a claim takes longer than running it.
+# A statement is prepared on its second use on a connection: planning a claim takes longer than running it.
 PREPARE_AFTER: Final = 1
 PREPARED_MAX: Final = 300  # more than there are statements
-RESTED_SECONDS: Final = 1.0
-_MIGRATION_LOCK: Final = 0x57E9_3E11  # any number will do, as long as it is ours
+IDLE_CHECK_SECONDS: Final = 1.0
+_MIGRATION_LOCK: Final = 0x57E9_3E11  # an arbitrary number, unique to Stepwell
 
 _LOGGER: Final = logging.getLogger("stepwell.postgres")
 
-# What a pooler in transaction mode makes of prepared statements: they are on another connection, or already there.
+# Behind a pooler in transaction mode, a prepared statement may be missing on this connection, or exist already.
 _NOT_PREPARED: Final = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
 
 
-def _check_if_rested(connection: psycopg.Connection[Any]) -> None:
-    """One that was used a moment ago is not asked whether it is alive: that would cost a round trip each time."""
+def _check_if_idle(connection: psycopg.Connection[Any]) -> None:
+    """Check a connection before use only if it was idle for a while: each check costs a round trip."""
     now = time.monotonic()
-    if now - getattr(connection, "stepwell_used_at", 0.0) > RESTED_SECONDS:
+    if now - getattr(connection, "stepwell_used_at", 0.0) > IDLE_CHECK_SECONDS:
         psycopg_pool.ConnectionPool.check_connection(connection)
     connection.stepwell_used_at = now  # type: ignore[attr-defined]
 
@@ -63,17 +63,17 @@ class PostgresDatabase(Database):
         self._sent_at: dict[Wake, float] = {}
 
     def now(self) -> datetime:
-        """The database's clock, read now and then and carried on by the monotonic one: machines need not agree."""
+        """The server's clock, read every 30 s and advanced by the monotonic clock: machines need not be in sync."""
         if not isinstance(self.clock, SystemClock):
             return self.clock.now()
         if self._reading is None:
             self.read(lambda tx: None)  # opening a transaction reads the clock
         assert self._reading is not None
-        moment, elapsed = self._reading
-        return moment + timedelta(seconds=self.clock.monotonic() - elapsed)
+        server_time, elapsed = self._reading
+        return server_time + timedelta(seconds=self.clock.monotonic() - elapsed)
 
     def _read_clock(self, tx: PostgresTransaction) -> bool:
-        """Before a transaction, so that nobody inside one needs a second connection to learn the time."""
+        """Read the server's clock before a transaction: inside one, it would take a second connection."""
         elapsed = self.clock.monotonic()
         if self._reading is not None and elapsed - self._reading[1] <= CLOCK_READING_SECONDS:
             return False
@@ -89,20 +89,20 @@ class PostgresDatabase(Database):
             timeout=CONNECT_TIMEOUT,
             kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
             configure=self._configure,
-            check=_check_if_rested,
+            check=_check_if_idle,
             open=True,
         )
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         connection.prepared_max = PREPARED_MAX
         read_as_text(connection)
-        self._look_for_a_pooler(connection)
+        self._detect_pooler(connection)
 
-    def _look_for_a_pooler(self, connection: psycopg.Connection[Any]) -> None:
-        """Behind one, the name of a prepared statement may mean another program's on the next session of the server.
+    def _detect_pooler(self, connection: psycopg.Connection[Any]) -> None:
+        """Turn prepared statements off behind a pooler, where a name may refer to another client's statement.
 
-        With luck that is an error (see `_preparing`); without, the wrong statement runs. A pooler gives its clients a
-        process id of its own making.
+        That usually raises an error (see `_preparing`), but the wrong statement could also run. A pooler reports a
+        process id that is not that of the server process.
         """
         row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
         connection.rollback()
@@ -119,13 +119,13 @@ class PostgresDatabase(Database):
             tx = PostgresTransaction(connection, self.hooks, self._should_send)
             try:
                 if isinstance(self.clock, SystemClock) and self._read_clock(tx):
-                    connection.rollback()  # whoever holds one snapshot has to say so before anything else
+                    connection.rollback()  # the isolation level can only be set at the start of a transaction
                 connection.autocommit = single
                 yield tx
                 tx.send_wakes()
             except BaseException as error:
-                self._sent_at.clear()  # the wake-ups of this one did not arrive
-                # It was dead when we got it: another one may not be.
+                self._sent_at.clear()  # the wake-ups of this transaction were not sent
+                # The connection was dead when we got it: try another one.
                 if isinstance(error, DatabaseUnavailable) and connection.closed and not tx.has_begun:
                     raise Conflict(str(error)) from error
                 raise
@@ -141,11 +141,11 @@ class PostgresDatabase(Database):
             if not self._prepares:
                 raise
             self._prepares = False
-            _LOGGER.warning("prepared statements do not work here (%s); continuing without them", error)
+            _LOGGER.warning("prepared statements do not work on this connection (%s); continuing without them", error)
             raise Conflict(str(error)) from error
 
     def _should_send(self, wake: Wake) -> bool:
-        """Whether sending it again would help anybody: see `NOTIFY_INTERVAL_SECONDS`."""
+        """Whether the wake-up is due again: see `NOTIFY_INTERVAL_SECONDS`."""
         elapsed = self.clock.monotonic()
         if elapsed - self._sent_at.get(wake, -1.0) <= NOTIFY_INTERVAL_SECONDS:
             return False

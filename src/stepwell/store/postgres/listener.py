@@ -1,4 +1,4 @@
-"""Wake-ups on PostgreSQL: LISTEN on a connection of its own. A hint: behind a pooler it may never arrive."""
+"""Wake-ups on PostgreSQL: LISTEN on a separate connection. A hint only: behind a pooler it may never arrive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOGGER: Final = logging.getLogger("stepwell.postgres")
 
 
 class PostgresListener(Listener):
-    """While its connection is lost, it may have missed anything."""
+    """After its connection was lost it reports every wake-up, because it may have missed some."""
 
     is_precise = True
 

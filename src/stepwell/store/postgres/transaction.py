@@ -25,7 +25,7 @@ from stepwell.store.wake import Wake
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
 _CONFLICTS: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-# The last one is not among the operational errors, though the server has ended the session.
+# The last one is no OperationalError, although the server has ended the session.
 _OUTAGES: Final = (
     psycopg.OperationalError,
     psycopg_pool.PoolTimeout,
@@ -34,7 +34,7 @@ _OUTAGES: Final = (
 
 
 class _Translation:
-    """Turns PostgreSQL's errors into our own. Not a generator: it stands around every statement."""
+    """Turns PostgreSQL errors into our own. A class, not a generator, for speed: it wraps every statement."""
 
     def __enter__(self) -> None:
         pass
@@ -44,7 +44,7 @@ class _Translation:
             raise Conflict(str(error)) from error
         if isinstance(error, _OUTAGES):
             raise DatabaseUnavailable(
-                f"PostgreSQL cannot be used ({error}); a transaction that was being committed may or may not have been"
+                f"PostgreSQL is unavailable ({error}); if a commit was in progress, it may or may not have succeeded"
             ) from error
         if isinstance(error, psycopg.DatabaseError) and error.sqlstate == ILLEGAL_TRANSITION:
             raise IllegalTransition(f"{error.diag.message_primary}; nothing changed") from error
@@ -66,7 +66,7 @@ class PostgresTransaction(Transaction):
         self._connection = connection
         self._should_send = should_send
         self._wakes: set[Wake] = set()
-        self.has_begun = False  # whether the server has answered anything
+        self.has_begun = False  # whether the server has answered a statement
 
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
         ready = prepared(statement)
@@ -75,12 +75,12 @@ class PostgresTransaction(Transaction):
             rows = cursor.fetchall()
             self.has_begun = True
             if not rows:
-                return [] if ready.gives_all else None
+                return [] if ready.returns_all else None
             build = ready.build
             if build is None:
                 names = tuple(column.name for column in cursor.description or ())
                 build = ready.build = builder(statement.returns, names)
-        return [build(values) for values in rows] if ready.gives_all else build(rows[0])
+        return [build(values) for values in rows] if ready.returns_all else build(rows[0])
 
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
         with translated, self._cursor(args_row(statement.returns)) as cursor:
@@ -114,12 +114,12 @@ class PostgresTransaction(Transaction):
         return [wake.value for wake in wakes if self._should_send(wake)]
 
     def send_wakes(self) -> None:
-        """Notify those who listen; it reaches them with the commit."""
+        """Send the wake-ups; the commit delivers them."""
         for wake in self.wakes_to_send(*sorted(self._wakes)):
             schema.notify(self, wake=wake)
 
-    def moment(self, when: datetime) -> str:
-        # As text, once: COPY would turn the same moment into text again for every row (measured: 3.5 µs each).
+    def timestamp(self, when: datetime) -> str:
+        # Converted once: COPY would convert the same time again for every row (measured: 3.5 µs each).
         return when.isoformat()
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -133,11 +133,11 @@ class PostgresTransaction(Transaction):
 class Prepared:
     """A statement as psycopg takes it."""
 
-    __slots__ = ("build", "gives_all", "sql")
+    __slots__ = ("build", "returns_all", "sql")
 
     def __init__(self, statement: Statement) -> None:
         self.sql = statement.sql(POSTGRES).encode()
-        self.gives_all = statement.gives_all
+        self.returns_all = statement.returns_all
         self.build: Callable[[Values], Any] | None = None  # known when the first rows come
 
 
@@ -153,31 +153,31 @@ def _adapted(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def _adapt(value: Any) -> Any:
-    # A list as a literal: the driver would look at each value by itself (measured: 1 µs each, for what takes a tenth).
+    # A list as an array literal: the driver would adapt each value separately (measured: 1 µs each instead of 0.1 µs).
     if isinstance(value, list | tuple | set | frozenset):
         return f"{{{','.join(map(_element, value))}}}"
     return value
 
 
 def _element(value: Any) -> str:
-    """A value as it stands in the literal of an array."""
+    """A value as an element of an array literal."""
     if isinstance(value, str):
         return '"' + value.replace("\\", r"\\").replace('"', r"\"") + '"'
     return "NULL" if value is None else str(value)
 
 
 def read_as_text(context: AdaptContext) -> None:
-    """Of these types, the text that PostgreSQL sends is what is wanted."""
+    """Return values of these types as the text that PostgreSQL sends."""
     context.adapters.register_loader("json", TextLoader)
     context.adapters.register_loader("uuid", TextLoader)
 
 
 class CallersTransaction(PostgresTransaction):
-    """It ends when the caller says so: a wake-up is sent now, and arrives with the commit."""
+    """A transaction that the caller ends: a wake-up is sent at once, and the commit delivers it."""
 
     def _cursor(self, row_factory: Any) -> psycopg.Cursor[Any]:
         cursor = super()._cursor(row_factory)
-        read_as_text(cursor)  # and not the connection: the caller may want to read them another way
+        read_as_text(cursor)  # on the cursor only: the caller may have configured the connection differently
         return cursor
 
     def wake(self, wake: Wake) -> None:

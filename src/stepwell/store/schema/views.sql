@@ -1,6 +1,6 @@
--- The views: one definition for both databases, created anew by every migration.
+-- The views: one definition for both databases, re-created by `migrate` whenever they have changed.
 
--- Which lanes are served, by whom, and until when that worker counts as alive; `closed` by a limit of 0.
+-- Which worker serves which lane, and until when it counts as alive; `closed`: a limit of 0 applies.
 DROP VIEW IF EXISTS lanes_served;
 CREATE VIEW lanes_served AS
 SELECT l.queue, l.action, l.worker_id, w.alive_until,
@@ -9,7 +9,7 @@ SELECT l.queue, l.action, l.worker_id, w.alive_until,
                  AND (m.kind = 'queue' AND m.name = l.queue OR m.kind = 'action' AND m.name = l.action)) AS closed
 FROM worker_lanes l JOIN workers w ON w.id = l.worker_id;
 
--- Readiness: the facts of the row, one definition for the dispatcher and for `explain`.
+-- The conditions under which a step is ready: one definition for the dispatcher and for `explain`.
 DROP VIEW IF EXISTS step_readiness;
 CREATE VIEW step_readiness AS
 SELECT s.id AS step_id,
@@ -35,7 +35,7 @@ SELECT s.id AS step_id,
        END AS dependencies_met,
        s.retries <= s.max_retries AS retries_left,
        NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = s.workflow_id AND w.paused_at IS NOT NULL) AS workflow_runs,
-       -- Behind something that ended badly: it cannot become ready unless an operator steps in.
+       -- A predecessor failed, was cancelled or cannot run: the step cannot become ready unless an operator intervenes.
        EXISTS (
            SELECT 1 FROM steps_unconcluded u JOIN steps b ON b.id = u.step_id
            WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended

@@ -1,4 +1,4 @@
--- Rows that plain SQL wrote, and how they get their place.
+-- Adopting rows that were inserted with plain SQL: each is validated and placed among the existing steps.
 
 -- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, shares_block)!
 UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
@@ -7,18 +7,18 @@ UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :pa
 WHERE id = :id AND NOT placed;
 
 -- name: new_parent(parent, block, uuid)
--- The parent that a row names, if it is new itself, or the new step that its block is named after.
+-- The parent that a row refers to, if it is itself not placed yet, or the unplaced step whose UUID names its block.
 SELECT id, state FROM steps WHERE id = :parent AND NOT placed
 UNION ALL
 SELECT id, state FROM steps WHERE child_block_uuid = :block AND NOT placed
 UNION ALL
 SELECT id, state FROM steps WHERE uuid = :block AND uuid <> :uuid AND NOT placed;
 
--- name: leave_new(id)!
+-- name: delete_new_entry(id)!
 DELETE FROM steps_agenda WHERE step_id = :id AND status = 'new';
 
--- name: send_to_sleep(id, actor, now)
--- An exception handler that plain SQL wrote as Pending.
+-- name: make_dormant(id, actor, now)
+-- An exception handler that plain SQL inserted as Pending.
 UPDATE steps SET @to('NotRunnable'), reason = 'dormant'
 WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
 @changes;

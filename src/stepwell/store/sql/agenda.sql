@@ -1,8 +1,8 @@
--- Steps enter and leave the agenda: what marks, delays and returns to Pending mean for steps that wait.
+-- Adding steps to the agenda and removing them, when marks, delays and returns to Pending are processed.
 
 -- name: steps_to_check(group)
--- Steps whose last condition may just have been met: the marked ones, the children of a parent whose own code is
--- done, the next level of a block whose level is empty, the dependents.
+-- Steps whose last unmet condition may now be met: the marked steps, the children of a parent whose own code is done,
+-- the next index of a block whose current index has concluded, and the dependents.
 SELECT m.step_id AS id FROM steps_marks m WHERE m."group" = :group
 UNION
 SELECT u.step_id
@@ -34,7 +34,8 @@ WHERE status = 'unchecked' AND "group" = :group
        FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
 
 -- name: close_unchecked(group)!
--- It waits behind others: their end will bring it back. What waits in vain stays for phase 6 of the next tick.
+-- These steps wait for others, and are put on the agenda again when those end. Unsatisfiable steps stay: phase 6 of the
+-- next tick makes them NotRunnable.
 DELETE FROM steps_agenda
 WHERE status = 'unchecked' AND "group" = :group
   AND NOT (SELECT r.unsatisfiable OR @ready(r)
@@ -43,9 +44,9 @@ WHERE status = 'unchecked' AND "group" = :group
 -- name: open_due(group, now)!
 UPDATE steps_agenda SET status = 'open' WHERE status = 'delayed' AND "group" = :group AND due_at <= :now;
 
--- name: waiting_behind(ids)
--- Steps whose last condition may have been the end of these (or of their own code): the next level of their blocks,
--- their dependents, their first children.
+-- name: steps_waiting_for(ids)
+-- Steps whose last unmet condition may have been the end of these steps (or of their own code): the next index of their
+-- blocks, their dependents, their first children.
 SELECT u.step_id AS id
 FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
              (SELECT min(x."index") FROM steps_unconcluded x

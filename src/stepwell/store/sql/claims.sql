@@ -1,7 +1,7 @@
--- A worker takes steps.
+-- A worker claims steps.
 
--- name: is_there_work(worker)
--- Read before a claim is tried for no better reason than that time has passed.
+-- name: has_claimable_steps(worker)
+-- A cheap read before a claim that no wake-up asked for: a poll that finds nothing takes no lock.
 SELECT 1 AS yes
 FROM worker_lanes l
 WHERE l.worker_id = :worker
@@ -14,5 +14,5 @@ WHERE l.worker_id = :worker
 LIMIT 1;
 
 -- name: begin_claim()
--- Whether there are limits to obey.
+-- Whether any limits are set.
 SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited @keep_to_indexes;

@@ -1,4 +1,4 @@
--- Creating steps: their rows, and what they mean for the steps that are already there.
+-- Creating steps: their rows, and the updates to existing steps, blocks, agenda and marks.
 
 -- name: rotation()
 SELECT "group" FROM steps_dispatcher WHERE rotation IS NOT NULL ORDER BY rotation;
@@ -12,16 +12,16 @@ SELECT name FROM steps_queues UNION SELECT lower(hostname) FROM workers;
 -- name: add_queue(name)!
 INSERT INTO steps_queues (name) VALUES (:name) ON CONFLICT DO NOTHING;
 
--- name: take_children(id, child_block)!
+-- name: set_child_block(id, child_block)!
 UPDATE steps SET child_block_uuid = :child_block, has_children = true, changed_from = NULL WHERE id = :id;
 
--- name: note_block_dependents(block)!
--- A root block that others now share.
+-- name: set_block_has_dependents(block)!
+-- A root block that now has more than one step.
 UPDATE steps SET has_dependents = true, changed_from = NULL
 WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
   AND placed AND parent_step_id IS NULL AND NOT has_dependents;
 
--- name: enrol_block(block)!
+-- name: add_block_members(block)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
 FROM steps
@@ -29,18 +29,18 @@ WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid
   AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT DO NOTHING;
 
--- name: withdraw_successors(block, type, index)!
--- A step was put in front of others of its block: those that have not been dispatched wait for it.
+-- name: remove_successors_from_agenda(block, type, index)!
+-- A step was inserted before others of its block: those not dispatched yet now wait for it.
 DELETE FROM steps_agenda
 WHERE status IN ('open', 'delayed', 'unchecked')
   AND step_id @in(SELECT step_id FROM steps_unconcluded
                   WHERE block_uuid = :block AND type = :type AND "index" > :index);
 
--- name: note_dependents(ids)!
+-- name: set_has_dependents(ids)!
 UPDATE steps SET has_dependents = true, changed_from = NULL WHERE id @in(:ids bigint) AND NOT has_dependents;
 
--- name: enrol_in_blocks(first, last, ids)!
--- `ids` is NULL when the range holds no one else's: measured, it is read in half the time of an array.
+-- name: add_to_blocks(first, last, ids)!
+-- `ids` is NULL when the range contains only these steps: measured, a range takes half the time of an array.
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
 FROM steps
@@ -49,8 +49,8 @@ WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR id @in(:id
   AND state NOT IN ('Completed', 'Skipped')
 ON CONFLICT DO NOTHING;
 
--- name: enrol_on_agenda(first, last, ids, now)!
--- Steps that wait for nobody go straight on the agenda.
+-- name: add_to_agenda(first, last, ids, now)!
+-- Steps that wait for no other step go straight on the agenda.
 INSERT INTO @agenda
 SELECT id, CASE WHEN retries > max_retries THEN 'exhausted'
                 WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END,
@@ -61,9 +61,9 @@ WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR id @in(:id
   AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
   AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
 
--- name: enrol_on_marks(first, last, ids)!
--- The others are looked at by the next tick, unless they were let in by now, or their parent's own code has yet to be done:
--- its end will see to them. (Not to those that stand behind something that ended badly before: nothing announces that again.)
+-- name: add_marks(first, last, ids)!
+-- The next tick checks the others, unless they are on the agenda already or their parent's own code is not done: its end
+-- opens them. (Steps after one that has already failed are marked in any case: no later change would mark them.)
 INSERT INTO steps_marks ("group", step_id)
 SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
 WHERE s.id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR s.id @in(:ids bigint))

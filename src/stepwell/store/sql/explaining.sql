@@ -1,7 +1,7 @@
--- The facts behind `explain`.
+-- The data that `explain` reads.
 
 -- name: can_begin(queue, action, now)
--- Whether a live worker serves the lane, and no limit of 0 closes it.
+-- Whether a live worker serves the lane and no limit of 0 closes it.
 SELECT 1 AS yes FROM lanes_served
 WHERE queue = :queue AND action = :action AND alive_until > :now AND NOT closed LIMIT 1;
 

@@ -1,13 +1,13 @@
--- Concurrency keys: of the steps that share one, only some may be on the agenda unblocked.
+-- Concurrency keys: no more than `concurrency_limit` of the steps with one key are unblocked, dispatched or running.
 
 -- name: marked_keys(limit)
 SELECT DISTINCT concurrency_key FROM (SELECT concurrency_key FROM steps_key_marks ORDER BY id LIMIT :limit) AS first;
 
--- name: forget_key_marks(key)!
+-- name: delete_key_marks(key)!
 DELETE FROM steps_key_marks WHERE concurrency_key = :key;
 
 -- name: block_key_again(key, now)!
--- Who was let pass and cannot begin (`can_begin`) does not keep the key from the others.
+-- An unblocked step that cannot start (`can_begin`) must not keep the key from the others.
 UPDATE steps_agenda SET key_blocked = true
 WHERE concurrency_key = :key AND status = 'open' AND NOT key_blocked
   AND NOT EXISTS (SELECT 1 FROM lanes_served l
@@ -15,8 +15,8 @@ WHERE concurrency_key = :key AND status = 'open' AND NOT key_blocked
                     AND l.alive_until > :now AND NOT l.closed);
 
 -- name: unblock_key(key, now)!
--- The first in line of those that wait for a key and can begin, as many as there are places. All that were let pass
--- count: whoever cannot begin is key_blocked again before, in a statement that waits for claims under way.
+-- Unblocks the first steps that wait for the key and can start, up to the limit. Every unblocked step counts against the
+-- limit: those that cannot start were blocked again first (`block_key_again`), in a statement that waits for running claims.
 UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
     SELECT a.step_id FROM steps_agenda a
     WHERE a.concurrency_key = :key AND a.status = 'open' AND a.key_blocked
@@ -35,8 +35,8 @@ UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
                        ORDER BY x.rank, x.step_id LIMIT 1) AS first
            JOIN steps s ON s.id = first.step_id), 0));
 
--- name: keys_left_behind(now)
--- Keys of steps that were let pass, and whose workers have died since.
+-- name: keys_without_workers(now)
+-- Keys of unblocked steps whose lane no live worker serves any more.
 SELECT DISTINCT a.concurrency_key
 FROM lanes_served d JOIN steps_agenda a ON a.status = 'open' AND NOT a.key_blocked AND a.queue = d.queue AND a.action = d.action
 WHERE d.alive_until <= :now AND a.concurrency_key IS NOT NULL
@@ -52,7 +52,7 @@ SELECT DISTINCT a.concurrency_key FROM steps_agenda a
 WHERE a.concurrency_key IS NOT NULL AND a.status = 'open' AND CASE :kind WHEN 'queue' THEN a.queue ELSE a.action END = :name;
 
 -- name: mark_keys_of_lanes(queues, actions, worker, now)!
--- What waits there with a key is looked at again: a worker has come or gone, and no other one serves the lane.
+-- A worker started or stopped and no other one serves these lanes: the keys of steps that wait there are checked again.
 INSERT INTO steps_key_marks (concurrency_key)
 SELECT DISTINCT a.concurrency_key FROM steps_agenda a
 WHERE a.concurrency_key IS NOT NULL AND a.status = 'open'

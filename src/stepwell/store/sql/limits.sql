@@ -1,30 +1,30 @@
--- How many steps may run at once: in all, of a queue, of an action.
+-- How many steps may run at once: in total, per queue, per action.
 
 -- name: limits()
 SELECT kind, name, maximum FROM steps_limits ORDER BY kind, name;
 
--- name: running_of_queues()
--- Whoever holds a lease takes room, also after its step was cancelled: until its process has let go.
+-- name: running_by_lane()
+-- A lease counts until it is released, even if its step has been cancelled: its process still runs.
 SELECT queue, action, count(*) AS running FROM steps_agenda WHERE status = 'running' GROUP BY queue, action;
 
 -- name: set_limit(kind, name, maximum)!
 INSERT INTO steps_limits (kind, name, maximum) VALUES (:kind, :name, :maximum)
 ON CONFLICT (kind, name) DO UPDATE SET maximum = excluded.maximum;
 
--- name: lift_limit(kind, name)!
+-- name: delete_limit(kind, name)!
 DELETE FROM steps_limits WHERE kind = :kind AND name = :name;
 
--- name: limits_of_code()
--- What `max_running` said when a worker last looked: so a limit that differs from it is known to be an operator's.
+-- name: code_limits()
+-- The `max_running` of each job when a worker last started: a limit that differs from it was set by an operator.
 SELECT name, value FROM settings WHERE substr(name, 1, 15) = 'max_running of ';
 
--- name: note_limit_of_code(name, maximum, now)!
+-- name: record_code_limit(name, maximum, now)!
 INSERT INTO settings (name, value, changed_by, changed_at) VALUES (:name, :maximum, 'worker', :now)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_by = excluded.changed_by, changed_at = excluded.changed_at;
 
--- name: forget_limit_of_code(name)!
+-- name: delete_code_limit(name)!
 DELETE FROM settings WHERE name = :name;
 
 -- name: lock_limits()
--- One claim at a time while there are limits: so they are exact.
+-- While limits are set, claims run one at a time, so that the limits are exact.
 SELECT kind, name, maximum FROM steps_limits ORDER BY kind, name @postgres(FOR UPDATE);

@@ -1,4 +1,4 @@
--- What people do to steps and workflows, each with who and why.
+-- Operator actions on steps and workflows; each records who did it and why.
 
 -- name: cancel_by_hand(id, actor, reason, now)
 UPDATE steps SET @to('Cancelled'), reason = :reason, completed_at = :now
@@ -27,8 +27,8 @@ WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Can
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
 @changes;
 
--- name: put_to_sleep_again(id, actor, now)
--- A handler that came back with its parent waits for a failure, as it did before.
+-- name: make_dormant_again(id, actor, now)
+-- A handler that was revived with its parent waits for a failure again.
 UPDATE steps SET @to('NotRunnable'), reason = 'dormant'
 WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
 @changes;
@@ -42,21 +42,21 @@ ON CONFLICT (id) DO UPDATE SET paused_at = excluded.paused_at, paused_by = exclu
 UPDATE workflows SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
 WHERE id = :workflow AND paused_at IS NOT NULL;
 
--- name: withdraw_workflow(workflow)!
--- Paused: what may run leaves the agenda, at the same moment.
+-- name: remove_workflow_from_agenda(workflow)!
+-- Paused: its Pending steps leave the agenda in the same transaction.
 DELETE FROM steps_agenda
 WHERE status IN ('open', 'delayed', 'unchecked')
   AND step_id @in(SELECT id FROM steps
                   WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid);
 
 -- name: mark_workflow(workflow)!
--- Resumed: the next tick looks at every Pending step of it.
+-- Resumed: the next tick checks all its Pending steps.
 INSERT INTO steps_marks ("group", step_id)
 SELECT "group", id FROM steps
 WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state = 'Pending' AND placed;
 
--- name: revivable_below(ids)
--- Children that come back with these steps: ended by a cascade, or failed under a parent whose own code was done.
+-- name: revivable_children(ids)
+-- Children that are revived with these steps: ended by a cascade, or failed under a parent whose own code was done.
 SELECT c.id
 FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps c ON c.id = u.step_id
 WHERE p.id @in(:ids bigint)
@@ -64,7 +64,7 @@ WHERE p.id @in(:ids bigint)
        AND c.reason IN ('parent_failed', 'parent_cancelled', 'parent_not_runnable')
        OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped'));
 
--- name: revivable_behind(ids)
+-- name: revivable_successors(ids)
 SELECT s.id, s.parent_step_id
 FROM steps p
 JOIN steps_unconcluded u ON u.block_uuid = p.block_uuid AND u.type = p.type AND u."index" > p."index"
@@ -90,17 +90,17 @@ WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRu
 @changes;
 
 -- name: recheck_dependents(ids)!
--- They waited for an end and had it. The next tick looks whether they wait again: their trigger rule may be met still.
+-- They are on the agenda because these steps had ended. The next tick checks whether their trigger rule is still met.
 UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL
 WHERE status IN ('open', 'delayed')
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
 
--- name: hold_group_of(id)
--- Keeps the ticks of the step's group out to the end of this transaction: theirs begin at the same row (`fence`).
--- So no phase decides on what was before an operator's action and writes after it.
+-- name: lock_group_of(id)
+-- Blocks ticks of the step's group until this transaction ends: each of their transactions locks the same row first
+-- (`fence`). So no phase reads the state before an operator's action and writes after it.
 SELECT d."group" FROM steps s JOIN steps_dispatcher d ON d."group" = s."group" WHERE s.id = :id @postgres(FOR UPDATE OF d);
 
--- name: hold_group_of_workflow(workflow)
+-- name: lock_groups_of_workflow(workflow)
 SELECT d."group" FROM steps_dispatcher d
 WHERE d."group" @in(SELECT "group" FROM steps WHERE uuid = :workflow
                     UNION ALL

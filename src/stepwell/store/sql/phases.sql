@@ -1,14 +1,14 @@
--- The state phases of a tick (SPEC 3): one guarded, set-based statement each. They look only at the neighbours of
--- marked steps; whatever they change leaves marks of its own, so nothing is decided on stale facts.
--- Readiness is asked for one step at a time, in a sub-select: joined, PostgreSQL has been seen to work it out for all steps.
--- (CROSS JOIN, where it stands, keeps SQLite to that order: with statistics it would begin with the largest table.)
+-- The state phases of a tick (SPEC 3): one guarded, set-based statement each. They read only the neighbours of marked
+-- steps; every change they make is marked in turn, so no decision is lost.
+-- Readiness is read in a sub-select, one step at a time: in a join, PostgreSQL may compute it for all steps.
+-- (CROSS JOIN fixes the join order on SQLite: with statistics it would start with the largest table.)
 --
--- The recursive parts look at `steps` from inside a sub-select, or by a LEFT JOIN: once somebody has run ANALYZE, SQLite
--- would read all of an inner joined table to filter it beforehand (a Bloom filter). What does not qualify is NULL there
--- and leads nowhere, and the UPDATE takes only rows in the right state.
+-- The recursive parts read `steps` in a sub-select or by a LEFT JOIN: after ANALYZE, SQLite would scan the whole of an
+-- inner-joined table to build a Bloom filter. Rows that do not qualify become NULL and end the recursion, and the UPDATE
+-- changes only rows in the right state.
 
 -- name: skip_children(group, actor, now)
--- The walk goes through every parent below, concluded or not; what it changes are the members of their blocks.
+-- Descends through every parent below, concluded or not; changes the unconcluded members of their child blocks.
 WITH RECURSIVE blocks (child_block_uuid) AS (
     SELECT p.child_block_uuid
     FROM steps_marks m
@@ -41,8 +41,8 @@ WHERE id @in(SELECT u.step_id FROM blocks b CROSS JOIN steps_unconcluded u WHERE
 @changes;
 
 -- name: promote_handlers(group, actor, now)
--- With a handler comes what stood under it. A step may have been failed by hand before its parent's own code was done:
--- the mark of the parent tells of it.
+-- A handler is promoted with its descendants. A step may have been failed by hand before its parent's own code was done:
+-- then the mark of the parent leads here.
 WITH RECURSIVE needed (id, child_block_uuid) AS (
     SELECT h.id, h.child_block_uuid
     FROM steps_marks m
@@ -96,8 +96,8 @@ WHERE state = 'Pending' AND id @in(
           JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
                       AND f.lease_worker IS NULL
           WHERE m."group" = :group
-          GROUP BY f.block_uuid, f.type) AS bad
-    JOIN steps_unconcluded u ON u.block_uuid = bad.block_uuid AND u.type = bad.type AND u."index" > bad.first
+          GROUP BY f.block_uuid, f.type) AS failed
+    JOIN steps_unconcluded u ON u.block_uuid = failed.block_uuid AND u.type = failed.type AND u."index" > failed.first
     UNION
     SELECT m.step_id FROM steps_marks m
     WHERE m."group" = :group AND (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = m.step_id)
@@ -109,7 +109,7 @@ WHERE state = 'Pending' AND id @in(
 @changes;
 
 -- name: mark_not_runnable_dependents(group, actor, now)
-WITH RECURSIVE doomed (id) AS (
+WITH RECURSIVE unsatisfiable (id) AS (
     SELECT s.id
     FROM steps_marks m
     JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
@@ -120,11 +120,11 @@ WITH RECURSIVE doomed (id) AS (
     UNION
     SELECT (SELECT s.id FROM steps s
             WHERE s.id = e.step_id AND s.state = 'Pending' AND s.trigger_rule = 'all_concluded')
-    FROM doomed d CROSS JOIN step_dependencies e
+    FROM unsatisfiable d CROSS JOIN step_dependencies e
     WHERE e.depends_on_id = d.id
 )
 UPDATE steps SET @to('NotRunnable'), reason = 'predecessor_failed', completed_at = :now
-WHERE id @in(SELECT id FROM doomed) AND state = 'Pending'
+WHERE id @in(SELECT id FROM unsatisfiable) AND state = 'Pending'
 @changes;
 
 -- name: mark_not_runnable_descendants(group, actor, now)
@@ -152,7 +152,7 @@ WHERE id @in(SELECT id FROM below) AND state = 'Pending'
 
 -- name: fail_exhausted(group, actor, now)
 UPDATE steps SET @to('Failed'), reason = 'max_retries_reached',
-    error_message = coalesce(error_message, 'MaxRetriesReached: it was retried more often than max_retries allows'),
+    error_message = coalesce(error_message, 'MaxRetriesReached: retries exceed max_retries'),
     completed_at = :now
 WHERE state = 'Pending' AND retries > max_retries
   AND id @in(SELECT step_id FROM steps_agenda WHERE status = 'exhausted' AND "group" = :group)
@@ -166,7 +166,7 @@ WHERE id @in(:ids bigint) AND state = 'Running' AND own_code_done_at IS NOT NULL
 @changes;
 
 -- name: parents_to_decide(group)
--- Whoever adds a child locks its parent first. With the lock, the next statement sees every child there will be.
+-- Adding a child locks its parent first: once this lock is held, the next statement sees every child.
 SELECT p.id FROM steps p
 WHERE p.state = 'Running' AND p.own_code_done_at IS NOT NULL
   AND p.id @in(

@@ -1,7 +1,7 @@
--- Where a new step stands among the others.
+-- Finding the place of a new step: its workflow, block, parent and neighbours.
 
--- name: workflow_home(workflow)
--- The group of a workflow that exists: of the step that it is named after, or of any other.
+-- name: group_of_workflow(workflow)
+-- The group of an existing workflow: from the step whose UUID names it, or from any other step of it.
 SELECT "group" FROM steps WHERE uuid = :workflow
 UNION ALL
 SELECT "group" FROM (SELECT "group" FROM steps WHERE workflow_id = :workflow AND workflow_id <> uuid LIMIT 1) AS member;
@@ -10,15 +10,15 @@ SELECT "group" FROM (SELECT "group" FROM steps WHERE workflow_id = :workflow AND
 SELECT id FROM steps WHERE child_block_uuid = :block;
 
 -- name: member_of_block(block)
--- The step that the block is named after, or any other; in the order of the index: by id alone, PostgreSQL would walk
--- along all steps.
+-- The step whose UUID names the block, or any other one; sorted as the index is: ordered by id alone, PostgreSQL would
+-- scan all steps.
 SELECT id FROM steps WHERE uuid = :block AND coalesce(block_uuid, uuid) = uuid AND parent_step_id IS NULL
 UNION ALL
 SELECT id FROM (SELECT id FROM steps WHERE block_uuid = :block AND block_uuid <> uuid AND placed
                 ORDER BY type, "index", id LIMIT 1) AS member;
 
 -- name: occupant_of_block(block, parent)
--- Whoever speaks against a block becoming the child block of this parent.
+-- A step that prevents this block from becoming the child block of this parent.
 SELECT id FROM steps WHERE child_block_uuid = :block AND id <> :parent
 UNION ALL
 SELECT id FROM steps WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
@@ -26,7 +26,7 @@ SELECT id FROM steps WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = 
 LIMIT 1;
 
 -- name: workflow_graph(workflow)
--- What may still wait for something, for the search for cycles.
+-- The steps that may still wait for others, for cycle detection.
 SELECT id, label, action, parent_step_id, block_uuid, type, "index" FROM steps
 WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state NOT IN ('Completed', 'Skipped');
 
@@ -43,7 +43,7 @@ WHERE id @in(:ids bigint) OR uuid @in(:uuids uuid)
 ORDER BY id
 @postgres(FOR NO KEY UPDATE);
 
--- name: blocks_of_these_names(uuids)
+-- name: existing_blocks(uuids)
 SELECT block_uuid AS name FROM steps
 WHERE block_uuid @in(:uuids uuid) AND block_uuid <> uuid AND placed
 UNION

@@ -1,7 +1,7 @@
--- What people look at: steps, history, trees, counts, workers, groups, ticks.
+-- Reads for people: steps, history, trees, counts, workers, groups, ticks.
 
 -- name: unserved_lanes(now)
--- Work that could be done now if there were a live worker for its queue and action.
+-- Lanes with steps that could run now if a live worker served them.
 SELECT a.queue, a.action, count(*) AS steps FROM steps_agenda a
 WHERE a.status IN ('open', 'dispatched')
   AND NOT EXISTS (SELECT 1 FROM lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
@@ -47,7 +47,7 @@ SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM work
 WHERE alive_until > :now ORDER BY hostname, pid;
 
 -- name: all_workers(now)
--- Also those that died, as long as their rows are kept.
+-- Includes dead workers until their rows are deleted.
 SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_until, w.alive_until > :now AS alive,
        (SELECT count(*) FROM steps s
         WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker = w.id) AS running

@@ -1,5 +1,5 @@
--- What the reaper looks for, and what it does about it. Leases and Dispatched steps are as many as there are slots: first
--- the set of these, then their rows. (Of a join, SQLite may make a Bloom filter, which reads all of `steps`.)
+-- The reaper's queries and transitions. There are only about as many leases and Dispatched steps as there are slots, so
+-- their ids are read from the agenda first, then the rows. (For a join, SQLite may scan all of `steps` for a Bloom filter.)
 
 -- name: dead_leases(now)
 SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
@@ -7,15 +7,15 @@ FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
--- name: is_dead(id, token, now)
--- The same of one lease, asked again in the transaction that ends it.
+-- name: is_lease_dead(id, token, now)
+-- The same check for one lease, repeated in the transaction that ends it.
 SELECT s.id
 FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
 WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
--- name: untaken(now, before)
--- Dispatched, and no live worker serves it; or one does and has not come to it for long.
+-- name: unclaimed(now, before)
+-- Dispatched steps whose lane no live worker serves, or that no worker has claimed since `before`.
 SELECT s.id, s.action
 FROM steps s
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'dispatched') AND s.state = 'Dispatched'
@@ -28,18 +28,18 @@ UPDATE steps SET @to('Pending'), reason = 'recovered'
 WHERE id = :id AND state = 'Dispatched'
 @changes;
 
--- name: is_anything_overdue(now, before)
+-- name: has_expired_rows(now, before)
 SELECT 1 AS yes WHERE EXISTS (SELECT 1 FROM workers WHERE alive_until <= :before)
                    OR EXISTS (SELECT 1 FROM steps_dispatcher WHERE lock_deadline <= :now);
 
--- name: forget_dead_workers(before)!
+-- name: delete_dead_workers(before)!
 DELETE FROM workers WHERE alive_until <= :before;
 
 -- name: release_dead_locks(now)!
 UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tick_id = NULL WHERE lock_deadline <= :now;
 
--- name: first_in_line(now)
--- For every group, the first step that a free slot could take now.
+-- name: next_runnable_by_group(now)
+-- For each group, the first step that a free slot could claim now.
 WITH busy (worker_id, leases) AS (
     SELECT lease_worker, count(*) FROM steps
     WHERE id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') GROUP BY lease_worker

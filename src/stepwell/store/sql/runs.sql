@@ -1,8 +1,8 @@
--- A worker's writes about a step that it runs. Each counts only while the step is Running under the token of its claim.
--- A stage once reached is forgotten only by `finish`: a write that does not name it must not make compute run again.
+-- A worker's writes for a step that it runs. Each takes effect only while the step is Running under the token of its claim.
+-- Only `finish` clears `stage`: a write that passes no stage must not make compute run again.
 
 -- name: finish(id, token, response, error, stack, duration, actor, now)
--- Own code done: Completed, or Running until the children are. No response: what is recorded stays.
+-- Own code done: Completed, or Running until the children have concluded. Without a response, the recorded one is kept.
 UPDATE steps SET
     @to(CASE WHEN has_children THEN 'Running' ELSE 'Completed' END), @own_code_done,
     response = coalesce(:response, response), error_message = coalesce(error_message, :error),
@@ -30,20 +30,20 @@ WHERE @holder
 @changes;
 
 -- name: not_completed(id, token, dispatch_after, limit, error, stage, actor, now)
--- It did not come to its end: back after its cooldown, so many times in a row.
+-- The run ended without completing the step: Pending again after its cooldown, at most `limit` times in a row.
 UPDATE steps SET
     @to(CASE WHEN not_completed >= :limit THEN 'Failed' ELSE 'Pending' END),
     reason = 'not_completed', not_completed = not_completed + 1,
     completed_at = CASE WHEN not_completed >= :limit THEN :now END,
     error_message = CASE WHEN not_completed >= :limit
-                         THEN coalesce(error_message, :error, 'it was not completed in ' || (not_completed + 1) || ' runs')
+                         THEN coalesce(error_message, :error, 'not completed after ' || (not_completed + 1) || ' runs')
                          ELSE coalesce(error_message, :error) END,
     last_error = :error, dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @release
 WHERE @holder
 @changes;
 
 -- name: rescue(id, token, dispatch_after, limit, error, actor, now)
--- Its process died under it: back to its turn, so many times; then it is taken for poison.
+-- Its process died: Pending again, at most `limit` times; after that it fails as poison.
 UPDATE steps SET
     @to(CASE WHEN rescues >= :limit THEN 'Failed' ELSE 'Pending' END),
     reason = CASE WHEN rescues >= :limit THEN 'poison' ELSE 'rescued' END, rescues = rescues + 1,
@@ -70,14 +70,14 @@ WHERE @holder
 @changes;
 
 -- name: hand_back(id, token, dispatch_after, error, stage, actor, now)
--- Unfinished and unspent: the attempt does not count.
+-- Returned to Pending unfinished: the attempt does not count.
 UPDATE steps SET @to('Pending'), reason = 'handed_back', attempts = attempts - 1, last_error = :error,
     dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @release
 WHERE @holder
 @changes;
 
--- name: hold_lease(id, token)
--- Whoever speaks for the step may add to it: nobody takes the lease away before this transaction ends.
+-- name: lock_lease(id, token)
+-- Locks the row, so that the lease cannot be taken away before this transaction ends.
 UPDATE steps SET lease_token = lease_token, changed_from = NULL
 WHERE @holder
 RETURNING id;
@@ -86,21 +86,21 @@ RETURNING id;
 SELECT id FROM steps WHERE @holder;
 
 -- name: is_recorded(id, token)
--- Whether the run under this token has recorded its compute.
+-- Whether the run with this token has recorded the result of its compute.
 SELECT id FROM steps
 WHERE @holder AND stage IS NOT NULL;
 
 -- name: record_compute(id, token, stage, response, now)!
--- Compute is done and never runs again: the next attempt, should there be one, begins at the stage after it.
+-- Compute is done and never runs again: a later attempt starts at the stage after it.
 UPDATE steps SET compute_done_at = coalesce(compute_done_at, :now), stage = :stage, response = :response,
     updated_at = @sqlite(max)@postgres(greatest)(updated_at, :now), changed_from = NULL
 WHERE @holder;
 
--- name: keep_checkpoint(id, token, data)!
+-- name: save_checkpoint(id, token, data)!
 UPDATE steps SET checkpoint = :data, changed_from = NULL
 WHERE @holder;
 
--- name: note_progress(id, token, done, total)!
+-- name: record_progress(id, token, done, total)!
 UPDATE steps SET progress_done = :done, progress_total = :total, changed_from = NULL
 WHERE @holder;
 

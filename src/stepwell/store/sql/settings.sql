@@ -7,7 +7,7 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_by = excluded.c
     changed_at = excluded.changed_at;
 
 -- name: in_flight()
--- What must end before a restart is safe: handed to a queue, or running its own code.
+-- What must end before a restart is safe: dispatched steps and running leases.
 SELECT a."group" AS "group", a.status, count(*) AS steps FROM steps_agenda a
 WHERE a.status IN ('dispatched', 'running') GROUP BY a."group", a.status;
 
@@ -15,5 +15,5 @@ WHERE a.status IN ('dispatched', 'running') GROUP BY a."group", a.status;
 SELECT value, changed_by, reason, changed_at FROM settings WHERE name = 'can_dispatch_steps';
 
 -- name: breaker_for_dispatch()
--- Whoever pauses waits until this dispatch is done, and then there is no other.
+-- A pause waits for this dispatch to commit; after the pause there is no further dispatch.
 SELECT value FROM settings WHERE name = 'can_dispatch_steps' @postgres(FOR SHARE);

@@ -1,20 +1,20 @@
--- The full sweep: everything a mark or an agenda entry should have announced, found by reading the tables themselves.
--- On a settled group it finds nothing; what it finds is marked again and reported.
+-- The full sweep: finds missing marks and wrong agenda or block entries by reading the tables themselves.
+-- It should find nothing; what it finds is repaired and reported.
 
--- name: unannounced_decisions(group)
-SELECT p.id, 'its children have ended' AS finding FROM steps p
+-- name: unmarked_decisions(group)
+SELECT p.id, 'all its children have ended, but nothing marks it' AS finding FROM steps p
 WHERE p."group" = :group AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
                   AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL))
 UNION
-SELECT p.id, 'it ended and children of it have not' FROM steps p
+SELECT p.id, 'it has ended, but some of its children have not' FROM steps p
 JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
 WHERE p."group" = :group
   AND (p.state IN ('Skipped', 'Cancelled') AND c.state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
        OR p.state IN ('Failed', 'Stopped') AND c.state IN ('Pending', 'Dispatched', 'Running')
        OR p.state = 'NotRunnable' AND c.state = 'Pending')
 UNION
-SELECT f.id, 'it failed and handlers of its block sleep' FROM steps f
+SELECT f.id, 'it failed, but the handlers of its block are still dormant' FROM steps f
 JOIN steps h ON h.uuid = f.block_uuid AND h.block_uuid = h.uuid OR h.block_uuid = f.block_uuid AND h.block_uuid <> h.uuid
 WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopped') AND f.lease_worker IS NULL
   AND h.type = 'resolve-exception' AND h.state = 'NotRunnable' AND h.reason = 'dormant'
@@ -22,61 +22,61 @@ WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopp
   AND (h.parent_step_id IS NULL OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'
                                                                   AND p.own_code_done_at IS NOT NULL))
 UNION
-SELECT s.id, 'it waits for something that cannot happen' FROM steps s JOIN step_readiness r ON r.step_id = s.id
+SELECT s.id, 'its conditions are unsatisfiable, but it is still Pending' FROM steps s JOIN step_readiness r ON r.step_id = s.id
 WHERE s."group" = :group AND s.state = 'Pending' AND r.unsatisfiable
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id AND a.status = 'unchecked')
 UNION
-SELECT s.id, 'it may run and is not on the agenda' FROM steps s JOIN step_readiness r ON r.step_id = s.id
+SELECT s.id, 'it is ready, but not on the agenda' FROM steps s JOIN step_readiness r ON r.step_id = s.id
 WHERE s."group" = :group AND s.state = 'Pending' AND s.placed
   AND @ready(r)
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
 
--- name: wrong_on_agenda(group)
-SELECT a.step_id AS id, 'it is on the agenda as ' || a.status || ' and is ' || s.state AS finding
+-- name: wrong_agenda_entries(group)
+SELECT a.step_id AS id, 'it is ' || s.state || ', but on the agenda as ' || a.status AS finding
 FROM steps_agenda a JOIN steps s ON s.id = a.step_id
 WHERE a."group" = :group
   AND NOT CASE a.status WHEN 'dispatched' THEN s.state = 'Dispatched' WHEN 'running' THEN s.lease_worker IS NOT NULL
                        ELSE s.state = 'Pending' END
 UNION
-SELECT s.id, 'it is ' || s.state || ' and not on the agenda' FROM steps s
+SELECT s.id, 'it is ' || s.state || ', but not on the agenda' FROM steps s
 WHERE s."group" = :group AND (s.state = 'Dispatched' OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id)
 UNION
-SELECT a.step_id, 'it is on the agenda as ' || a.status || ' and waits behind others'
+SELECT a.step_id, 'it waits for other steps, but is on the agenda as ' || a.status
 FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
 WHERE a."group" = :group AND a.status IN ('open', 'delayed')
   AND NOT (@ready(r));
 
--- name: wrong_in_blocks(group)
-SELECT u.step_id AS id, 'it is noted as not concluded and is ' || s.state AS finding
+-- name: wrong_block_entries(group)
+SELECT u.step_id AS id, 'it is ' || s.state || ', but its block entry is outdated' AS finding
 FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
 WHERE s."group" = :group
   AND (s.state IN ('Completed', 'Skipped') AND s.lease_worker IS NULL
        OR u.ended <> (s.state NOT IN ('Pending', 'Dispatched', 'Running') AND s.lease_worker IS NULL))
 UNION
-SELECT u.step_id, 'it is noted at another place than its own' FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+SELECT u.step_id, 'its block entry has the wrong block, type or index' FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
 WHERE s."group" = :group AND (u.block_uuid <> s.block_uuid OR u.type <> s.type OR u."index" <> s."index")
 UNION
-SELECT s.id, 'it is ' || s.state || ' and not noted in its block' FROM steps s
+SELECT s.id, 'it is ' || s.state || ', but has no block entry' FROM steps s
 WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.block_uuid <> s.uuid)
   AND (s.state NOT IN ('Completed', 'Skipped') OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.step_id = s.id);
 
--- name: mend_block_entry(id)!
+-- name: repair_block_entry(id)!
 INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
 SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
 FROM steps WHERE id = :id AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT (step_id) DO UPDATE SET block_uuid = excluded.block_uuid, type = excluded.type, "index" = excluded."index",
     ended = excluded.ended;
 
--- name: drop_block_entry(id)!
+-- name: delete_block_entry(id)!
 DELETE FROM steps_unconcluded WHERE step_id = :id AND step_id @in(
     SELECT id FROM steps WHERE id = :id AND state IN ('Completed', 'Skipped') AND lease_worker IS NULL);
 
--- name: drop_agenda_entry(id)!
+-- name: delete_agenda_entry(id)!
 DELETE FROM steps_agenda WHERE step_id = :id;
 
--- name: mend_agenda_entry(id)!
+-- name: repair_agenda_entry(id)!
 INSERT INTO @agenda
 SELECT id, CASE state WHEN 'Pending' THEN 'unchecked' WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END,
        @agenda_entry(steps) AND state = 'Pending'
@@ -89,7 +89,7 @@ INSERT INTO steps_marks ("group", step_id) SELECT "group", id FROM steps WHERE i
 -- name: has_marks(group)
 SELECT 1 AS found FROM steps_marks WHERE "group" = :group LIMIT 1;
 
--- name: hold_one_snapshot()!
--- A mark is committed with its change: in one snapshot, a change without its mark is really one. (A transaction of SQLite
--- sees one snapshot anyway.)
+-- name: use_one_snapshot()
+-- A mark is committed with its change, so within one snapshot a change without a mark is a real error. (A SQLite
+-- transaction always reads from one snapshot.)
 @sqlite(SELECT 1)@postgres(SET TRANSACTION ISOLATION LEVEL REPEATABLE READ);

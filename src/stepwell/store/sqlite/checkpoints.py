@@ -1,7 +1,7 @@
-"""Checkpoints of the write-ahead log, made by whoever has just committed.
+"""Checkpoints of the write-ahead log, made by the process that has just committed.
 
-SQLite before 3.51.3 can corrupt a WAL file when one connection checkpoints while another writes. `RESTART` keeps
-writers out while it works, so it is the only kind that is used.
+SQLite before 3.51.3 can corrupt a WAL file when one connection checkpoints while another writes. A `RESTART` checkpoint
+blocks writers while it runs, so it is the only kind that is used.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 from stepwell.store.sqlite.connection import BUSY_SECONDS
 from stepwell.store.sqlite.wal import is_longer_than, log_of
 
-# Well before the 1,000 pages at which SQLite would make a checkpoint by itself.
+# Well below the 1,000 pages at which SQLite would checkpoint by itself.
 CHECKPOINT_PAGES: Final = 500
-# After a checkpoint that waited in vain for a reader, there is none for this many times as long.
-BACK_OFF: Final = 6.0
+# After a checkpoint that a reader blocked, wait this many times as long as it took before the next one.
+BLOCKED_BACKOFF: Final = 6.0
 
 
 class Checkpoints:
-    """Keeps the log of one file short."""
+    """Keeps the write-ahead log of one file short."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -32,13 +32,13 @@ class Checkpoints:
 
     def after_commit(self) -> None:
         with suppress(OSError, sqlite3.OperationalError):
-            if self._connection.total_changes == self._changes:  # nothing was written, nor is the salt a new one yet
+            if self._connection.total_changes == self._changes:  # nothing written since the last check
                 return
             self._changes = self._connection.total_changes
             started = time.monotonic()
             if started < self._not_before or not is_longer_than(CHECKPOINT_PAGES, log_of(self._path)):
                 return
-            # With the whole busy timeout: without the writers' lock, SQLite would make a PASSIVE one beside them.
+            # With the full busy timeout: without the write lock, SQLite would fall back to a PASSIVE checkpoint.
             self._connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
             try:
                 (is_busy, _, _) = self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
@@ -46,4 +46,4 @@ class Checkpoints:
                 self._connection.execute("PRAGMA busy_timeout = 0")
             if is_busy:
                 now = time.monotonic()
-                self._not_before = now + BACK_OFF * (now - started)
+                self._not_before = now + BLOCKED_BACKOFF * (now - started)

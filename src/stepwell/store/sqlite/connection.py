@@ -11,12 +11,12 @@ from stepwell.model.errors import DatabaseUnavailable, SchemaError
 
 OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
 BUSY_SECONDS: Final = 10.0
-# What stays of the log after a checkpoint, to be overwritten: then a commit need not make the file longer, which costs
-# it as much again.
+# The size to which a checkpoint truncates the log. A commit that overwrites existing pages costs half of one that must
+# extend the file.
 KEPT_BYTES: Final = 1_000 * 4096
 
 
-def refuse_old_sqlite() -> None:
+def reject_old_sqlite() -> None:
     if sqlite3.sqlite_version_info < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
         raise SchemaError(f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer")
@@ -31,36 +31,36 @@ def path_of(url: str) -> Path | None:
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """A connection to the file, or to a database in memory."""
+    """A connection to the file, or to an in-memory database."""
     target = ":memory:" if path is None else str(path)
     try:
         connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
         raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
     try:
-        # A file with somebody else's tables may yet be refused, and the switch to WAL is written into it.
-        if path is not None and not _holds_only_others(connection):
+        # A file with only foreign tables may be rejected later, and switching to WAL would modify it.
+        if path is not None and not _has_only_foreign_tables(connection):
             switch_to_wal(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {KEPT_BYTES}")
         connection.execute("PRAGMA foreign_keys = ON")
-        # A statement that changes many rows keeps what it may have to undo: not in a file for each of them.
+        # Statement journals in memory: a statement that changes many rows would otherwise create a file each time.
         connection.execute("PRAGMA temp_store = MEMORY")
-        # Every access path is meant to be an index that exists. With statistics (ANALYZE) SQLite would rather
-        # read all of `steps` to build one of its own for a single statement.
+        # Every query is meant to use an existing index. With statistics (ANALYZE) SQLite might scan all of `steps` to
+        # build a temporary index for a single statement.
         connection.execute("PRAGMA automatic_index = OFF")
     except sqlite3.OperationalError as error:
         connection.close()
         raise DatabaseUnavailable(f"cannot use {target}: {error}; nothing was written") from error
     except sqlite3.DatabaseError as error:
         connection.close()
-        raise SchemaError(f"{target} is not a database that SQLite can read ({error}); it was left as it is") from error
+        raise SchemaError(f"{target} is not a SQLite database ({error}); it was not changed") from error
     return connection
 
 
 def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
-    # SQLite answers BUSY at once, without its busy timeout, while another process makes the same switch.
+    # SQLite returns BUSY at once, ignoring the busy timeout, while another process makes the same switch.
     deadline = time.monotonic() + BUSY_SECONDS
     while journal_mode(connection) != "wal":
         try:
@@ -72,8 +72,8 @@ def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
         else:
             if mode != "wal":
                 raise DatabaseUnavailable(
-                    f"{path} cannot have a write-ahead log (its journal mode stays {mode}): "
-                    "put it on a local disk; nothing was written"
+                    f"{path} cannot use a write-ahead log (its journal mode stays {mode}); nothing was written. "
+                    "Put it on a local disk"
                 )
 
 
@@ -86,7 +86,7 @@ def table_names(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _holds_only_others(connection: sqlite3.Connection) -> bool:
-    """Whether there are tables, and none of them is Stepwell's."""
+def _has_only_foreign_tables(connection: sqlite3.Connection) -> bool:
+    """Whether there are tables, and none of them belongs to Stepwell."""
     tables = table_names(connection)
     return bool(tables) and "steps_migrations" not in tables

@@ -1,4 +1,4 @@
-"""SQLite: one file, two connections per process, each guarded by a lock: one writes, and readers never wait for it."""
+"""SQLite: one file, two connections per process, each guarded by a lock; reads never wait for the one that writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepwell.store.sqlite.connection import (
     connect,
     journal_mode,
     path_of,
-    refuse_old_sqlite,
+    reject_old_sqlite,
     switch_to_wal,
     table_names,
 )
@@ -29,8 +29,8 @@ from stepwell.store.sqlite.listener import CommitListener, SqliteListener
 from stepwell.store.sqlite.transaction import CallersTransaction, SqliteTransaction, translated
 from stepwell.store.wake import Listener
 
-# How long a writer sleeps before it tries to begin again: at first, and after a while. SQLite itself would sleep for up
-# to a tenth of a second, and whoever tries more often would always be first.
+# The first and the longest pause before a writer tries to begin again. SQLite's own busy handler sleeps up to a tenth
+# of a second, so a process that retries more often would always get the lock first.
 BEGIN_RETRY_SECONDS: Final = (0.0003, 0.005)
 
 
@@ -39,9 +39,9 @@ class SqliteDatabase(Database):
 
     def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
         super().__init__(url, clock, prepare)
-        refuse_old_sqlite()
+        reject_old_sqlite()
         path = path_of(url)
-        # As SQLite itself names the files beside it; and wherever the program changes its directory to.
+        # Resolved, as SQLite does for the names of its side files, and so that a change of directory does not matter.
         self._path = None if path is None else path.resolve()
         self.is_shared = self._path is not None
         self._lock = threading.RLock()
@@ -54,7 +54,7 @@ class SqliteDatabase(Database):
         self._connection = connect(self._path)
         self._checkpoints = None if self._path is None else Checkpoints(self._connection, self._path)
         if journal_mode(self._connection) == "wal":
-            self._wait_without_sqlite()
+            self._disable_busy_timeout()
 
     def _disconnect(self) -> None:
         with self._reading_lock:
@@ -64,8 +64,8 @@ class SqliteDatabase(Database):
         with self._lock:
             self._connection.close()
 
-    def _wait_without_sqlite(self) -> None:
-        """From now on we wait ourselves: with a write-ahead log, only the begin of a write finds others in the way."""
+    def _disable_busy_timeout(self) -> None:
+        """Wait in `_begin_immediate` instead: with a write-ahead log, only BEGIN IMMEDIATE can be busy."""
         self._connection.execute("PRAGMA busy_timeout = 0")
 
     @contextmanager
@@ -103,7 +103,7 @@ class SqliteDatabase(Database):
             return self._reader
 
     def _begin_immediate(self) -> None:
-        """Begin to write, as soon as nobody else does."""
+        """Begin a write transaction as soon as no other writer is active."""
         deadline = time.monotonic() + BUSY_SECONDS
         pause, longest = BEGIN_RETRY_SECONDS
         while True:
@@ -125,7 +125,7 @@ class SqliteDatabase(Database):
             self.open()
         except DatabaseUnavailable as error:
             raise DatabaseBusy(
-                f"{error}. If your own transaction keeps the schema from being created: call `app.open()` before it"
+                f"{error}. If your own transaction blocks the creation of the schema, call `app.open()` before it"
             ) from error
         if not isinstance(connection, sqlite3.Connection):
             raise TypeError(f"this Stepwell is on SQLite; it cannot use a {type(connection).__name__}")
@@ -152,11 +152,11 @@ class SqliteDatabase(Database):
                 yield SqliteMigrationSession(tx, self._connection)
         except Conflict as conflict:
             raise DatabaseUnavailable(
-                f"another program kept the database busy ({conflict}); nothing was written: try again"
+                f"the database was busy ({conflict}); nothing was written. Try again"
             ) from conflict
         if self._path is not None:
             switch_to_wal(self._connection, self._path)
-            self._wait_without_sqlite()
+            self._disable_busy_timeout()
 
 
 class SqliteMigrationSession(MigrationSession):

@@ -1,4 +1,4 @@
-"""Wake-ups on SQLite, which notifies nobody: `PRAGMA data_version` tells whether another connection has committed."""
+"""Wake-ups on SQLite, which has no notifications: `PRAGMA data_version` changes when another connection commits."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stepwell.store.sqlite.wal import log_of
 from stepwell.store.wake import ANY_WAKE, Listener, Wake
 from stepwell.store.wake.inotify import watch_file
 
-POLL_SECONDS: Final = 0.002  # a poll takes 2.4 µs, and waking up for it ten times as much
-# Where inotify reports writes to the log, polling is only the floor under it.
+POLL_SECONDS: Final = 0.002  # a poll takes 2.4 µs, and waking up for it ten times that
+# Where inotify reports writes to the log, polling is only the fallback.
 WATCHED_POLL_SECONDS: Final = 0.5
-# From the write of the log to the end of the commit there is a sync: a millisecond, on a slow disk some more.
+# The time from the write of the log to the end of the commit: a sync, about 1 ms, longer on a slow disk.
 ALERT_SECONDS: Final = 0.05
 
 
 class SqliteListener(Listener):
-    """Polls for commits of other connections, of this process or any other.
+    """Polls for commits of other connections, in this process or another.
 
-    inotify reports the write to the log shortly before the commit can be seen: from then on it polls often.
+    inotify reports the write to the log shortly before the commit becomes visible: from then on it polls often.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,7 +79,7 @@ class SqliteListener(Listener):
 
 
 class CommitListener(Listener):
-    """For a database in memory: the commits of this process are all there are."""
+    """For an in-memory database, to which only this process commits."""
 
     poll_seconds = POLL_SECONDS
 

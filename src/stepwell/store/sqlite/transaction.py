@@ -22,8 +22,8 @@ from stepwell.store.statement import Statement
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
-# A statement that fires triggers keeps a journal of its own, so one row at a time is slow: measured 32 µs for a step,
-# and 9 µs in statements of 100 rows. With at most 40 columns this stays far below SQLite's 32,766 parameters.
+# Every statement that fires triggers opens a statement journal, so single rows are slow: measured 32 µs per step, and
+# 9 µs in statements of 100 rows. With at most 40 columns this stays far below SQLite's 32,766 parameters.
 ROWS_PER_INSERT: Final = 100
 
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):(\w+)")
@@ -39,7 +39,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Translation:
-    """Turns SQLite's errors into our own. Not a generator: it stands around every statement."""
+    """Turns SQLite errors into our own. A class, not a generator, for speed: it wraps every statement."""
 
     def __enter__(self) -> None:
         pass
@@ -63,12 +63,12 @@ translated: Final = _Translation()
 class Prepared:
     """A statement as SQLite runs it: one after the other, its parts do what one statement does on PostgreSQL."""
 
-    __slots__ = ("build", "first", "gives_all", "last", "parameters")
+    __slots__ = ("build", "first", "last", "parameters", "returns_all")
 
     def __init__(self, statement: Statement) -> None:
         *self.first, self.last = parts_of(sql := statement.sql(SQLITE))
         self.parameters = frozenset(_PLACEHOLDER.findall(sql))
-        self.gives_all = statement.gives_all
+        self.returns_all = statement.returns_all
         self.build: Callable[[Values], Any] | None = None  # known when the first rows come
 
 
@@ -89,14 +89,14 @@ def _decoder(kind: type) -> msgspec.json.Decoder[Any]:
 
 
 def adapt(value: Any) -> Any:
-    """A value as SQLite takes it: moments as text, lists as JSON."""
+    """A value as SQLite takes it: times as text, lists as JSON."""
     if isinstance(value, datetime):
         return to_text(value)
     if isinstance(value, list | tuple | set | frozenset):
         try:
             return _encode(value).decode()
         except TypeError:
-            return json.dumps(list(value))  # which also takes subclasses of str and int
+            return json.dumps(list(value))  # also accepts subclasses of str and int
     return value
 
 
@@ -112,16 +112,16 @@ class SqliteTransaction(Transaction):
         with translated:
             names, rows = self._rows(ready.last, self._run_first(ready, parameters))
         if not rows:
-            return [] if ready.gives_all else None
+            return [] if ready.returns_all else None
         build = ready.build
         if build is None:
             build = ready.build = builder(statement.returns, names())
-        return [build(values) for values in rows] if ready.gives_all else build(rows[0])
+        return [build(values) for values in rows] if ready.returns_all else build(rows[0])
 
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
-        # The driver releases the GIL for every row that it reads, and beside threads that compute it may wait each time
-        # until it has it back (measured: 31 ms for 256 rows, 5 ms for the same in one value). So such a statement gives
-        # all its rows in one JSON array.
+        # The driver releases the GIL for every row that it reads, and next to busy threads it may wait each time to get
+        # it back (measured: 31 ms for 256 rows, 5 ms for the same in one value). So such a statement returns all its
+        # rows as one JSON array.
         with translated:
             ready = prepared(statement)
             _, ((text,),) = self._rows(ready.last, self._run_first(ready, parameters))
@@ -134,12 +134,12 @@ class SqliteTransaction(Transaction):
             changed = self._connection.execute(ready.last, self._run_first(ready, parameters)).rowcount
             if changed >= 0:
                 return changed
-            # The driver does not count for statements that begin with WITH; SQLite does.
+            # The driver sets no row count for statements that start with WITH; SQLite does.
             (changed,) = self._connection.execute("SELECT changes()").fetchone()
             return int(changed)
 
     def _run_first(self, ready: Prepared, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Run all but the last part of a statement; gives the parameters as SQLite takes them."""
+        """Run all but the last part of a statement; returns the parameters as SQLite takes them."""
         adapted = {
             name: value if type(value) in _PLAIN else adapt(value)
             for name, value in parameters.items()
@@ -157,7 +157,7 @@ class SqliteTransaction(Transaction):
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         with translated:
             names, rows = self._rows(sql, {name: adapt(value) for name, value in parameters.items()})
-        # A column that nobody has declared: what looks like a moment is one.
+        # No type is declared for these columns, so a value that looks like a time is converted.
         return [
             {
                 name: from_text(value) if isinstance(value, str) and _TIME.fullmatch(value) else value
@@ -171,18 +171,18 @@ class SqliteTransaction(Transaction):
             return self._connection.execute(sql, {n: adapt(value) for n, value in parameters.items()}).rowcount
 
     def wake(self, wake: Wake) -> None:
-        pass  # listeners see for themselves that there was a commit
+        pass  # listeners notice the commit themselves
 
-    def moment(self, when: datetime) -> str:
+    def timestamp(self, when: datetime) -> str:
         return to_text(when)
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         names = ", ".join(f'"{column}"' for column in columns)
-        marks = f"({', '.join('?' * len(columns))})"
+        placeholders = f"({', '.join('?' * len(columns))})"
         rows = iter(rows)
         with translated:
             while batch := list(islice(rows, ROWS_PER_INSERT)):
-                statement = f"INSERT INTO {table} ({names}) VALUES {', '.join([marks] * len(batch))}"
+                statement = f"INSERT INTO {table} ({names}) VALUES {', '.join([placeholders] * len(batch))}"
                 self._connection.execute(statement, list(chain.from_iterable(batch)))
 
 
@@ -191,7 +191,7 @@ def _names(cursor: sqlite3.Cursor) -> tuple[str, ...]:
 
 
 class CallersTransaction(SqliteTransaction):
-    """On a connection that may read rows and texts in a way of its own."""
+    """On the caller's connection, which may have its own row and text factories."""
 
     def _rows(self, sql: str, parameters: dict[str, Any]) -> tuple[Callable[[], tuple[str, ...]], list[Any]]:
         cursor = self._connection.cursor()

@@ -1,6 +1,6 @@
-"""How long SQLite's write-ahead log is, read from the file itself, which keeps its length when it is written over.
+"""The used length of SQLite's write-ahead log. The file size is no measure, because the file is overwritten in place.
 
-The log is a header, then a header and a page for each page (sqlite.org/walformat.html).
+The log is a header, followed by a frame (a header and a page) per written page (sqlite.org/walformat.html).
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import struct
 from pathlib import Path
 from typing import Final
 
-_LOG_HEADER: Final = struct.Struct(">8xI4x8s8x")  # size of a page, salt
+_LOG_HEADER: Final = struct.Struct(">8xI4x8s8x")  # page size, salt
 _PAGE_HEADER: Final = struct.Struct(">8x8s8x")  # salt
 
 
 def log_of(database: Path) -> Path:
-    """The file beside the database."""
+    """The write-ahead log of a database file."""
     return database.with_name(f"{database.name}-wal")
 
 
 def is_longer_than(pages: int, log: Path) -> bool:
-    """Whether more pages were written since the last checkpoint: the first of them gave the log a new salt."""
-    file = os.open(log, os.O_RDONLY)  # SQLite keeps no locks on this one, so closing it here lets go of none
+    """Whether more pages were written since the last reset of the log, which gives it a new salt."""
+    file = os.open(log, os.O_RDONLY)  # safe to close: SQLite holds no locks on this file
     try:
         header = os.pread(file, _LOG_HEADER.size, 0)
         if len(header) < _LOG_HEADER.size:

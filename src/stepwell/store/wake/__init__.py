@@ -1,4 +1,4 @@
-"""Wake-ups: hints that save waiting. What no hint announces is found by polling."""
+"""Wake-ups: hints that make loops react sooner. Polling finds whatever no wake-up announced."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 
 class Wake(StrEnum):
-    """What a commit can wake others for."""
+    """The kinds of wake-up that a commit can send."""
 
     WORK = "work"  # there may be steps to run
-    DECISIONS = "decisions"  # there may be something for a tick to decide
+    DECISIONS = "decisions"  # there may be work for a tick
 
 
 ANY_WAKE: Final = frozenset(Wake)
@@ -24,22 +24,22 @@ class Listener(ABC):
     """Listens to one database for one loop."""
 
     poll_seconds: float | None = None  # how often to poll; None: `fileno` wakes the loop
-    is_precise = False  # whether it knows what it was woken for, and not only that something was committed
-    alert_seconds = 0.0002  # how often to poll while a commit is near
+    is_precise = False  # whether it knows the kind of wake-up, not only that something was committed
+    alert_seconds = 0.0002  # how often to poll while a commit is imminent
 
     @abstractmethod
     def fileno(self) -> int:
-        """What becomes readable when there is a wake-up; -1 if nothing does."""
+        """A descriptor that becomes readable on a wake-up; -1 if there is none."""
 
     @abstractmethod
     def poll_wakes(self) -> Collection[Wake]:
-        """What it was woken for since the last call; never blocks."""
+        """The wake-ups since the last call; never blocks."""
 
     @abstractmethod
     def close(self) -> None: ...
 
     def wait(self, files: Sequence[Any], seconds: float) -> Collection[Wake]:
-        """Wait for a wake-up, for one of the files to be readable, or until the time is over."""
+        """Wait for a wake-up, for one of the files to become readable, or for the timeout."""
         deadline = time.monotonic() + seconds
         poll = select.poll()
         for file in [*files, self] if self.fileno() >= 0 else files:

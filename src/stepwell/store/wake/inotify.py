@@ -1,4 +1,4 @@
-"""Being woken when a file is written to, without asking all the time: inotify, where there is one (Linux)."""
+"""Notification when a file is written, without polling: inotify (Linux only)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _IN_MODIFY: Final = 0x2
 
 
 def watch_file(path: Path) -> int | None:
-    """A descriptor that becomes readable whenever the file is written to; None where that cannot be had."""
+    """A descriptor that becomes readable whenever the file is written; None where inotify is not available."""
     if sys.platform != "linux":
         return None
     try:

@@ -1,5 +1,5 @@
--- The engine's first schema. `steps` is what people read; the `steps_*` tables beside it are how work is
--- found without reading `steps`: see docs/decisions/0001-how-work-is-found.md.
+-- The tables of the engine. `steps` is what people read; the dispatcher and the workers find work through the `steps_*`
+-- tables, without scanning `steps`: see docs/decisions/0001-how-work-is-found.md.
 
 CREATE TABLE steps_migrations (
     version  integer PRIMARY KEY,
@@ -28,12 +28,12 @@ CREATE TABLE steps (
                           'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
     reason            text,
     actor             text,
-    -- Set by each statement that changes a state to the state that it changes; NULL when the statement decides nothing.
+    -- The previous state, set by every statement whose change has effects (see triggers.sql); NULL for all other updates.
     changed_from      text,
     trigger_rule      text NOT NULL DEFAULT 'all_concluded'
                           CHECK (trigger_rule IN ('all_concluded', 'all_ended', 'any_concluded')),
-    -- Facts about the neighbourhood, kept on the row so that its own lock guards them.
-    placed            boolean NOT NULL DEFAULT false, -- false: plain SQL wrote it, the next tick gives it its place
+    -- Facts about parents, dependents and children, kept on the row so that the row lock protects them.
+    placed            boolean NOT NULL DEFAULT false, -- false: inserted with plain SQL, placed by the next tick
     dependencies      integer NOT NULL DEFAULT 0,
     has_dependents    boolean NOT NULL DEFAULT false,
     has_children      boolean NOT NULL DEFAULT false,
@@ -42,7 +42,7 @@ CREATE TABLE steps (
     max_retries       integer NOT NULL DEFAULT 3,
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
-    dispatch_after    timestamptz CHECK (dispatch_after >= '0001-01-02 00:00:00+00' -- what Python can hold, in any zone
+    dispatch_after    timestamptz CHECK (dispatch_after >= '0001-01-02 00:00:00+00' -- the range of Python, in any time zone
                           AND dispatch_after < '9999-12-31 00:00:00+00'),
     is_throttled      boolean NOT NULL DEFAULT false,
     was_throttled     boolean NOT NULL DEFAULT false,
@@ -50,12 +50,12 @@ CREATE TABLE steps (
     cooldown          double precision NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 'Infinity'),
     lease_worker      text,
     lease_token       bigint NOT NULL DEFAULT 0,
-    claim_token       bigint  NOT NULL DEFAULT 0, -- set with the lease by a claim that did not wait for a tick
+    claim_token       bigint  NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
     lease_deadline    timestamptz,
     compute_done_at   timestamptz,
     stage             text, -- where the next attempt begins, once compute is done
     double_checks     integer NOT NULL DEFAULT 0,
-    checkpoint        json, -- what a run left for the next attempt
+    checkpoint        json, -- saved by a run for the next attempt
     progress_done     double precision,
     progress_total    double precision,
     own_code_done_at  timestamptz,
@@ -74,10 +74,10 @@ CREATE TABLE steps (
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     CHECK ("group" IS NOT NULL OR NOT placed),
-    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out whom a block is named after
+    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it
 ) WITH (
-    -- No index on any column that changes: every transition is then a heap-only update (measured: a third of
-    -- the cost). The free space is what heap-only updates need on their page.
+    -- No indexed column ever changes, so every transition is a heap-only update (measured: a third of the cost).
+    -- The fill factor leaves the free space that heap-only updates need on their page.
     fillfactor = 35, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02
 );
 
@@ -106,10 +106,10 @@ CREATE TABLE step_transitions (
     at         timestamptz NOT NULL,
     attempt    integer NOT NULL,
     error      text,
-    PRIMARY KEY (step_id, id) -- one index: every change of every step pays for it
+    PRIMARY KEY (step_id, id) -- the only index: each one costs something on every change of a step
 );
 
--- What running code had to say (`step.log`).
+-- Lines that running code logged (`step.log`).
 CREATE TABLE step_logs (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     step_id bigint NOT NULL,
@@ -178,7 +178,7 @@ CREATE TABLE worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
     worker_id text NOT NULL REFERENCES workers (id) ON DELETE CASCADE,
-    place     integer NOT NULL DEFAULT 0, -- the worker's queues in its own order; 0: it has none
+    place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
     PRIMARY KEY (queue, action, worker_id)
 );
 CREATE INDEX worker_lanes_by_worker ON worker_lanes (worker_id);
@@ -187,8 +187,8 @@ CREATE SEQUENCE steps_round_robin MINVALUE 0 START 0;
 
 -- How work is found ------------------------------------------------------------------------------------
 
--- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is key_blocked ('running').
--- A step that waits behind others has no row here, so it costs nothing.
+-- The agenda: Pending steps that are ready or to be checked, Dispatched steps, and steps whose lease is held ('running').
+-- A step that waits for others has no row here, so it costs nothing.
 CREATE TABLE steps_agenda (
     step_id  bigint PRIMARY KEY,
     status   text NOT NULL CHECK (status IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
@@ -199,7 +199,7 @@ CREATE TABLE steps_agenda (
     rank     smallint NOT NULL, -- 0: high priority, 1: the rest
     due_at   timestamptz,
     concurrency_key text,
-    key_blocked     boolean NOT NULL DEFAULT false -- its key is taken: not to be picked before a tick has let it pass
+    key_blocked     boolean NOT NULL DEFAULT false -- its concurrency key is at its limit: not picked until a tick unblocks it
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
 CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
@@ -211,13 +211,13 @@ CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE status = 'new';
 CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE status = 'dispatched';
 CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status = 'running';
 
--- Keys for which a place may have become free, or for which a step has begun to wait: read by the next tick.
+-- Keys that may have dropped below their limit, or that a new step waits for: read by the next tick.
 CREATE TABLE steps_key_marks (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     concurrency_key text NOT NULL
 );
 
--- How many steps may run at once: of a queue, of an action, or ('total', '') in all.
+-- How many steps may run at once: per queue, per action, or ('total', '') in total.
 CREATE TABLE steps_limits (
     kind    text NOT NULL CHECK (kind IN ('total', 'queue', 'action')),
     name    text NOT NULL,
@@ -225,19 +225,19 @@ CREATE TABLE steps_limits (
     PRIMARY KEY (kind, name)
 );
 
--- The members of shared blocks that have not concluded, or whose lease still stands.
+-- The members of shared blocks that have not concluded, or whose lease is still held.
 CREATE TABLE steps_unconcluded (
     step_id    bigint PRIMARY KEY,
     block_uuid uuid NOT NULL,
     type       text NOT NULL,
     "index"    integer NOT NULL,
-    ended      boolean NOT NULL -- terminal, and nobody holds its lease
+    ended      boolean NOT NULL -- terminal, and its lease is released
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX steps_unconcluded_in_order ON steps_unconcluded (block_uuid, type, "index");
 CREATE INDEX steps_unconcluded_unfinished ON steps_unconcluded (block_uuid) WHERE NOT ended;
 CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "index") WHERE ended;
 
--- Steps whose change may decide something for others: written with the change, read by the next tick.
+-- Marks: steps whose change may affect other steps. Written with the change, read by the next tick.
 CREATE TABLE steps_marks (
     id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     "group" text NOT NULL,

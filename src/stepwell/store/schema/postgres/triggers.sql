@@ -1,12 +1,12 @@
--- Everything that goes with a change of a step, created anew by every migration.
+-- The effects of every change of a step, re-created by `migrate` whenever they have changed.
 
 CREATE OR REPLACE FUNCTION steps_mark_key() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO steps_key_marks (concurrency_key) VALUES (coalesce(NEW.concurrency_key, OLD.concurrency_key));
     RETURN NULL;
 END $$;
-DROP TRIGGER IF EXISTS steps_key_came ON steps_agenda;
-CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda FOR EACH ROW
+DROP TRIGGER IF EXISTS steps_key_entered ON steps_agenda;
+CREATE TRIGGER steps_key_entered AFTER INSERT ON steps_agenda FOR EACH ROW
     WHEN (NEW.concurrency_key IS NOT NULL AND NEW.status = 'open') EXECUTE FUNCTION steps_mark_key();
 DROP TRIGGER IF EXISTS steps_key_changed ON steps_agenda;
 CREATE TRIGGER steps_key_changed AFTER UPDATE OF status ON steps_agenda FOR EACH ROW
@@ -16,9 +16,9 @@ DROP TRIGGER IF EXISTS steps_key_left ON steps_agenda;
 CREATE TRIGGER steps_key_left AFTER DELETE ON steps_agenda FOR EACH ROW
     WHEN (OLD.concurrency_key IS NOT NULL) EXECUTE FUNCTION steps_mark_key();
 
-CREATE OR REPLACE FUNCTION steps_refuse_transition(origin text, target text, actor text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION steps_reject_transition(origin text, target text, actor text) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'illegal transition: % to % by %', origin, target, coalesce(actor, 'nobody')
+    RAISE EXCEPTION 'illegal transition: % to % by %', origin, target, coalesce(actor, 'unknown actor')
         USING ERRCODE = 'ZS001';
 END $$;
 
@@ -34,27 +34,27 @@ DROP TRIGGER IF EXISTS steps_created ON steps;
 CREATE TRIGGER steps_created AFTER INSERT ON steps
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION steps_created();
 
--- Only for statements that did not say what they changed: plain SQL.
-CREATE OR REPLACE FUNCTION steps_note_change() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Only for plain SQL, which does not set `changed_from`.
+CREATE OR REPLACE FUNCTION steps_set_changed_from() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.changed_from := CASE WHEN OLD.state <> NEW.state THEN OLD.state END;
     RETURN NEW;
 END $$;
-DROP TRIGGER IF EXISTS steps_note_change ON steps;
-CREATE TRIGGER steps_note_change BEFORE UPDATE ON steps FOR EACH ROW
+DROP TRIGGER IF EXISTS steps_set_changed_from ON steps;
+CREATE TRIGGER steps_set_changed_from BEFORE UPDATE ON steps FOR EACH ROW
     WHEN (NEW.changed_from IS DISTINCT FROM OLD.state
           AND (OLD.state <> NEW.state OR NEW.changed_from IS NOT NULL))
-    EXECUTE FUNCTION steps_note_change();
+    EXECUTE FUNCTION steps_set_changed_from();
 
--- Two machines never agree to the microsecond; a step's own history still does not go back in time.
-CREATE OR REPLACE FUNCTION steps_keep_time() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Clocks of two machines differ by some microseconds; the history of a step must still be in order.
+CREATE OR REPLACE FUNCTION steps_keep_time_monotonic() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.updated_at := OLD.updated_at;
     RETURN NEW;
 END $$;
-DROP TRIGGER IF EXISTS steps_keep_time ON steps;
-CREATE TRIGGER steps_keep_time BEFORE UPDATE ON steps FOR EACH ROW
-    WHEN (NEW.updated_at < OLD.updated_at) EXECUTE FUNCTION steps_keep_time();
+DROP TRIGGER IF EXISTS steps_keep_time_monotonic ON steps;
+CREATE TRIGGER steps_keep_time_monotonic BEFORE UPDATE ON steps FOR EACH ROW
+    WHEN (NEW.updated_at < OLD.updated_at) EXECUTE FUNCTION steps_keep_time_monotonic();
 
 CREATE OR REPLACE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -62,12 +62,12 @@ BEGIN
         SELECT n.id, n."group", n.queue, n.action, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
                n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.has_dependents, n.has_children,
                n.parent_step_id, n.placed, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
-               n.own_code_done_at, t.twice,
-               @legal(CASE WHEN t.twice THEN 'Dispatched' ELSE n.changed_from END, n.state, n.actor) AS legal
+               n.own_code_done_at, t.is_claim_of_open,
+               @legal(CASE WHEN t.is_claim_of_open THEN 'Dispatched' ELSE n.changed_from END, n.state, n.actor) AS legal
         FROM new_rows n
-        -- A claim may make two transitions at once, Pending to Dispatched to Running: `claim_token` tells it.
+        -- The claim of an open step makes two transitions at once, Pending to Dispatched to Running: `claim_token` shows it.
         CROSS JOIN LATERAL (SELECT n.changed_from = 'Pending' AND n.state = 'Running'
-                                   AND n.lease_worker IS NOT NULL AND n.claim_token = n.lease_token AS twice) AS t
+                                   AND n.lease_worker IS NOT NULL AND n.claim_token = n.lease_token AS is_claim_of_open) AS t
         WHERE n.changed_from IS NOT NULL
     ), left_agenda AS (
         DELETE FROM steps_agenda a USING changed c
@@ -97,16 +97,16 @@ BEGIN
         INSERT INTO steps_marks ("group", step_id)
         SELECT "group", id FROM changed
         WHERE "group" IS NOT NULL
-          -- A leaf that went with its parent decides nothing; a parent may just have been given a child.
+          -- A leaf that a cascade ended decides nothing; one with `has_children` may just have been given a child.
           AND (has_dependents OR has_children OR parent_step_id IS NOT NULL
                AND coalesce(reason, '') NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
           AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL)
     )
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
-    SELECT id, 'Pending', 'Dispatched', NULL, actor, updated_at, attempts - 1, NULL FROM changed WHERE twice
+    SELECT id, 'Pending', 'Dispatched', NULL, actor, updated_at, attempts - 1, NULL FROM changed WHERE is_claim_of_open
     UNION ALL
-    SELECT id, CASE WHEN twice THEN 'Dispatched' ELSE changed_from END,
-           CASE WHEN legal THEN state ELSE steps_refuse_transition(changed_from, state, actor) END,
+    SELECT id, CASE WHEN is_claim_of_open THEN 'Dispatched' ELSE changed_from END,
+           CASE WHEN legal THEN state ELSE steps_reject_transition(changed_from, state, actor) END,
            reason, actor, updated_at, attempts,
            CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
                 THEN last_error END

@@ -1,5 +1,5 @@
--- The engine's first schema. `steps` is what people read; the `steps_*` tables beside it are how work is
--- found without reading `steps`: see docs/decisions/0001-how-work-is-found.md.
+-- The tables of the engine. `steps` is what people read; the dispatcher and the workers find work through the `steps_*`
+-- tables, without scanning `steps`: see docs/decisions/0001-how-work-is-found.md.
 
 CREATE TABLE steps_migrations (
     version  integer PRIMARY KEY,
@@ -30,14 +30,14 @@ CREATE TABLE steps (
                           'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
     reason            text,
     actor             text,
-    -- Set by each statement that changes a state to the state that it changes; NULL when the statement decides nothing.
+    -- The previous state, set by every statement whose change has effects (see triggers.sql); NULL for all other updates.
     changed_from      text,
-    -- A new number for each statement that changes many steps and runs the effects itself.
+    -- A random number for each statement that changes many steps and runs the effects itself.
     batch             integer,
     trigger_rule      text NOT NULL DEFAULT 'all_concluded'
                           CHECK (trigger_rule IN ('all_concluded', 'all_ended', 'any_concluded')),
-    -- Facts about the neighbourhood, kept on the row so that its own lock guards them.
-    placed            integer NOT NULL DEFAULT 0, -- false: plain SQL wrote it, the next tick gives it its place
+    -- Facts about parents, dependents and children, kept on the row so that the row lock protects them.
+    placed            integer NOT NULL DEFAULT 0, -- false: inserted with plain SQL, placed by the next tick
     dependencies      integer NOT NULL DEFAULT 0,
     has_dependents    integer NOT NULL DEFAULT 0,
     has_children      integer NOT NULL DEFAULT 0,
@@ -46,7 +46,7 @@ CREATE TABLE steps (
     max_retries       integer NOT NULL DEFAULT 3 CHECK (typeof(max_retries) = 'integer'),
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
-    -- A moment that there is (a modifier makes SQLite reckon: 02-31 would be 03-03), and what Python can hold, in any zone.
+    -- A date that exists (with a modifier SQLite would turn 02-31 into 03-03), in the range of Python, in any time zone.
     dispatch_after    text CHECK (dispatch_after IS NULL OR datetime(dispatch_after) IS NOT NULL
                           AND datetime(substr(dispatch_after, 1, 19), '+0 days') IS substr(dispatch_after, 1, 19)
                           AND substr(dispatch_after, 20) NOT GLOB '*[^0-9.]*'
@@ -57,12 +57,12 @@ CREATE TABLE steps (
     cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 9e999 AND typeof(cooldown) = 'real'),
     lease_worker      text,
     lease_token       integer NOT NULL DEFAULT 0,
-    claim_token       integer NOT NULL DEFAULT 0, -- set with the lease by a claim that did not wait for a tick
+    claim_token       integer NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
     lease_deadline    text,
     compute_done_at   text,
     stage             text, -- where the next attempt begins, once compute is done
     double_checks     integer NOT NULL DEFAULT 0,
-    checkpoint        text, -- what a run left for the next attempt
+    checkpoint        text, -- saved by a run for the next attempt
     progress_done     real,
     progress_total    real,
     own_code_done_at  text,
@@ -81,7 +81,7 @@ CREATE TABLE steps (
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
     updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
     CHECK ("group" IS NOT NULL OR NOT placed),
-    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block leaves out whom a block is named after
+    CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it
 );
 
 CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
@@ -112,7 +112,7 @@ CREATE TABLE step_transitions (
 );
 CREATE INDEX step_transitions_by_step ON step_transitions (step_id, id);
 
--- What running code had to say (`step.log`).
+-- Lines that running code logged (`step.log`).
 CREATE TABLE step_logs (
     id      integer PRIMARY KEY AUTOINCREMENT,
     step_id integer NOT NULL,
@@ -181,7 +181,7 @@ CREATE TABLE worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
     worker_id text NOT NULL REFERENCES workers (id) ON DELETE CASCADE,
-    place     integer NOT NULL DEFAULT 0, -- the worker's queues in its own order; 0: it has none
+    place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
     PRIMARY KEY (queue, action, worker_id)
 );
 CREATE INDEX worker_lanes_by_worker ON worker_lanes (worker_id);
@@ -191,8 +191,8 @@ INSERT INTO steps_round_robin VALUES (0);
 
 -- How work is found ------------------------------------------------------------------------------------
 
--- What is on the table now: a Pending step that may run, a Dispatched one, one whose lease is key_blocked ('running').
--- A step that waits behind others has no row here, so it costs nothing.
+-- The agenda: Pending steps that are ready or to be checked, Dispatched steps, and steps whose lease is held ('running').
+-- A step that waits for others has no row here, so it costs nothing.
 CREATE TABLE steps_agenda (
     step_id  integer PRIMARY KEY,
     status   text NOT NULL CHECK (status IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
@@ -203,7 +203,7 @@ CREATE TABLE steps_agenda (
     rank     integer NOT NULL, -- 0: high priority, 1: the rest
     due_at   text,
     concurrency_key text,
-    key_blocked     integer NOT NULL DEFAULT 0 -- its key is taken: not to be picked before a tick has let it pass
+    key_blocked     integer NOT NULL DEFAULT 0 -- its concurrency key is at its limit: not picked until a tick unblocks it
 );
 CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
 CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
@@ -215,13 +215,13 @@ CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE status = 'new';
 CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE status = 'dispatched';
 CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status = 'running';
 
--- Keys for which a place may have become free, or for which a step has begun to wait: read by the next tick.
+-- Keys that may have dropped below their limit, or that a new step waits for: read by the next tick.
 CREATE TABLE steps_key_marks (
     id              integer PRIMARY KEY,
     concurrency_key text NOT NULL
 );
 
--- How many steps may run at once: of a queue, of an action, or ('total', '') in all.
+-- How many steps may run at once: per queue, per action, or ('total', '') in total.
 CREATE TABLE steps_limits (
     kind    text NOT NULL CHECK (kind IN ('total', 'queue', 'action')),
     name    text NOT NULL,
@@ -229,19 +229,19 @@ CREATE TABLE steps_limits (
     PRIMARY KEY (kind, name)
 );
 
--- The members of shared blocks that have not concluded, or whose lease still stands.
+-- The members of shared blocks that have not concluded, or whose lease is still held.
 CREATE TABLE steps_unconcluded (
     step_id    integer PRIMARY KEY,
     block_uuid text NOT NULL,
     type       text NOT NULL,
     "index"    integer NOT NULL,
-    ended      integer NOT NULL -- terminal, and nobody holds its lease
+    ended      integer NOT NULL -- terminal, and its lease is released
 );
 CREATE INDEX steps_unconcluded_in_order ON steps_unconcluded (block_uuid, type, "index");
 CREATE INDEX steps_unconcluded_unfinished ON steps_unconcluded (block_uuid) WHERE NOT ended;
 CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "index") WHERE ended;
 
--- Steps whose change may decide something for others: written with the change, read by the next tick.
+-- Marks: steps whose change may affect other steps. Written with the change, read by the next tick.
 CREATE TABLE steps_marks (
     id      integer PRIMARY KEY,
     "group" text NOT NULL,

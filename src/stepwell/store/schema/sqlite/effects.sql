@@ -1,17 +1,17 @@
--- What goes with a transition on SQLite: the one definition, for a single row and for a batch.
+-- The effects of a transition on SQLite, defined once for a single row and for a batch.
 --
--- SQLite has triggers for rows only, and a trigger for each row of a claim costs half as much again as the claim. So the
--- trigger `steps_changed` runs these statements for one changed row, and a statement that changes many steps
--- (`@effects` in `sql/sqlite/`) runs them for all of its rows together.
+-- SQLite has only row triggers, and firing one for each row adds half to the cost of a claim. So the trigger
+-- `steps_changed` runs these statements for one changed row, and a statement that changes many steps (`@effects` in
+-- `sql/sqlite/`) runs them once for all its rows.
 --
--- `@changed_rows` are the changed rows, `c`: the new row of `steps`, with `from_state`, the state that it had. A row whose lease
--- was released, or whose own code is done while its children are not, is among them with `from_state = state`.
--- After each name stand the moves that the effect is about; a batch runs only those that can concern it:
---   begins (to Running under a lease), waits (own code done, children are not), concludes (Completed, Skipped),
+-- `@changed_rows` are the changed rows, as `c`: the new row of `steps`, with `from_state`, its previous state. It includes rows
+-- with `from_state = state`: a lease was released, or own code is done while the children are not.
+-- The moves to which an effect applies follow its name; a batch runs only the effects of the moves that it makes:
+--   begins (to Running under a lease), waits (own code done, children not), concludes (Completed, Skipped),
 --   fails (Failed, Stopped, Cancelled, NotRunnable), returns (to Pending), dispatches, releases (the lease of an ended step).
 
 -- effect: history (begins, concludes, fails, returns, dispatches)
--- A claim of a step that no tick has dispatched makes two transitions at once: `claim_token` tells.
+-- The claim of an open step makes two transitions at once, Pending to Dispatched to Running: `claim_token` shows it.
 INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
 SELECT c.id,
        CASE WHEN t.is_last AND c.from_state = 'Pending' AND c.state = 'Running' THEN 'Dispatched' ELSE c.from_state END,
@@ -49,14 +49,14 @@ WHERE step_id IN (SELECT c.id FROM @changed_rows
                     AND (c.parent_step_id IS NOT NULL OR c.has_dependents));
 
 -- effect: end_in_block (fails, returns, releases)
--- Failed, Skipped under a lease, or back: whether it has ended is what changed.
+-- Ended without concluding, Skipped under a lease, or returned to Pending: `ended` is toggled where it is wrong.
 UPDATE steps_unconcluded SET ended = NOT ended
 WHERE step_id IN (SELECT c.id FROM @changed_rows
                   WHERE steps_unconcluded.ended <> (c.state NOT IN ('Pending', 'Dispatched', 'Running')
                                                     AND c.lease_worker IS NULL));
 
 -- effect: mark (waits, concludes, fails, releases)
--- A leaf that ended with its parent decides nothing; a parent may just have been given a child.
+-- A leaf that a cascade ended decides nothing; one with `has_children` may just have been given a child.
 INSERT INTO steps_marks ("group", step_id)
 SELECT c."group", c.id FROM @changed_rows
 WHERE c."group" IS NOT NULL

@@ -1,7 +1,7 @@
--- Everything that goes with a change of a step, created anew by every migration.
+-- The effects of every change of a step, re-created by `migrate` whenever they have changed.
 
-DROP TRIGGER IF EXISTS steps_key_came;
-CREATE TRIGGER steps_key_came AFTER INSERT ON steps_agenda WHEN NEW.concurrency_key IS NOT NULL AND NEW.status = 'open'
+DROP TRIGGER IF EXISTS steps_key_entered;
+CREATE TRIGGER steps_key_entered AFTER INSERT ON steps_agenda WHEN NEW.concurrency_key IS NOT NULL AND NEW.status = 'open'
 BEGIN
     INSERT INTO steps_key_marks (concurrency_key) VALUES (NEW.concurrency_key);
 END;
@@ -30,14 +30,14 @@ DROP TRIGGER IF EXISTS steps_created_by_sql;
 CREATE TRIGGER steps_created_by_sql AFTER INSERT ON steps WHEN NOT NEW.placed
 BEGIN
     INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
-    -- What PostgreSQL's type does: there is one way to write a UUID.
+    -- Normalizes UUIDs, as the type of PostgreSQL does.
     UPDATE steps SET uuid = lower(uuid), workflow_id = lower(workflow_id), block_uuid = lower(block_uuid),
         child_block_uuid = lower(child_block_uuid)
     WHERE id = NEW.id;
 END;
 
--- One trigger for everything, because each costs a microsecond with every change. A batch runs the effects itself.
--- A statement that moves no state but releases a lease, or says that own code is done, sets `changed_from` to the state.
+-- One trigger for all effects, because each trigger costs a microsecond per change. A batch runs the effects itself.
+-- A statement that keeps the state but releases a lease, or records that own code is done, sets `changed_from` to the state.
 DROP TRIGGER IF EXISTS steps_changed;
 CREATE TRIGGER steps_changed AFTER UPDATE OF state, lease_worker, own_code_done_at ON steps
 WHEN NEW.batch IS OLD.batch AND (OLD.state <> NEW.state OR NEW.changed_from = OLD.state)
@@ -47,7 +47,7 @@ BEGIN
     END
     WHERE OLD.state <> NEW.state AND NOT @legal(OLD.state, NEW.state, NEW.actor);
 
-    -- Two processes never agree to the microsecond; a step's own history still does not go back in time.
+    -- Clocks of two processes differ by some microseconds; the history of a step must still be in order.
     UPDATE steps SET updated_at = OLD.updated_at WHERE id = NEW.id AND NEW.updated_at < OLD.updated_at;
 
     @effects

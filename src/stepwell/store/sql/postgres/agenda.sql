@@ -9,7 +9,7 @@ CROSS JOIN LATERAL (
     WHERE s.id = candidate.id AND s.state = 'Pending'
       AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = candidate.id)
       AND @ready(r)
-    LIMIT 1 -- or it would be joined in an order of the planner's own
-    FOR SHARE OF s -- or somebody else may have let it in, and a worker may have run it, since this statement began
+    LIMIT 1 -- keeps the planner from choosing another join order
+    FOR SHARE OF s -- another transaction may have opened it, and a worker run it, since this statement began
 ) AS s
 ON CONFLICT (step_id) DO NOTHING;

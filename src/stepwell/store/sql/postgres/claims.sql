@@ -1,10 +1,10 @@
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
--- What a worker with free slots may take, over all groups: what is dispatched to its lanes, and with `open_too` what is
--- open there while the breaker is on. The urgent come first, but not more than `high` of them while others wait.
--- A rank from itself to itself: were it equal, the planner would know that the order is that of the primary key alone,
--- and with some statistics it would walk through the whole agenda in that order.
+-- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
+-- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
+-- `rank BETWEEN x AND x` instead of `=`: with `=` the planner sees that the sort order is that of the primary key, and with
+-- some statistics it would scan the whole agenda in that order.
 WITH breaker (value) AS (
-    SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE -- whoever pauses waits for this claim
+    SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE -- a pause waits for this claim to commit
 ), lanes (queue, action, place, rank) AS (
     SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker
@@ -33,7 +33,7 @@ ORDER BY tier, queue_place, step_id
 LIMIT :most;
 
 -- name: claim(ids, worker, actor, hostname, now, margin)
--- To Running, under a new token: what was dispatched, and what is open, by way of Dispatched in the same statement.
+-- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.
 UPDATE steps SET @to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0

@@ -2,12 +2,12 @@
 SELECT array_agg(nextval('steps_id_seq')) AS numbers FROM generate_series(1, :count);
 
 -- name: next_rotation_numbers(count)
--- A sequence: nobody waits for anybody, also inside long transactions.
+-- A sequence: transactions do not wait for each other, however long they are.
 SELECT array_agg(nextval('steps_round_robin')) AS numbers FROM generate_series(1, :count);
 
--- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now, wakes)
--- A step that has to do with no other, in one round trip: its turn, its row (and, by trigger, its history), its place on
--- the agenda, the news of it. Said twice, because the answer to the first time was lost, it is the same step.
+-- name: create_independent(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now, wakes)
+-- A step without connections to others, in one round trip: its group from the rotation, its row (and, by trigger, its
+-- history), its agenda entry and the wake-ups. Repeated after a lost answer, it returns the same step.
 WITH rotation AS (
     SELECT nextval('steps_round_robin') AS number
 ), created AS (
@@ -21,7 +21,7 @@ WITH rotation AS (
     FROM rotation
     ON CONFLICT (uuid) DO NOTHING
     RETURNING id, "group", queue, action, priority, dispatch_after, concurrency_key
-), enrolled AS (
+), added AS (
     INSERT INTO @agenda
     SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, @agenda_entry(created)
     FROM created
@@ -31,6 +31,6 @@ SELECT id, (SELECT count(pg_notify('stepwell:' || current_schema(), wake))
 UNION ALL SELECT id, 0 FROM steps WHERE uuid = CAST(:uuid AS uuid);
 
 -- name: lock_keys(keys)
--- In one order for everyone, so that two who use the same keys do not wait for each other.
+-- Always in the same order, so that two transactions with the same keys cannot deadlock.
 SELECT count(pg_advisory_xact_lock(name)) AS locked
 FROM (SELECT hashtextextended('key ' || key, 0) AS name FROM unnest(CAST(:keys AS text[])) AS key ORDER BY name) AS names;

@@ -1,5 +1,5 @@
 -- name: finish_many(ids, tokens, responses, durations, actor, now)
--- `finish`, for a batch.
+-- `finish` for a batch.
 UPDATE steps SET @to(CASE WHEN has_children THEN 'Running' ELSE 'Completed' END), @own_code_done,
     response = coalesce(CAST(ending.response AS json), steps.response), last_error = NULL, duration = ending.duration
 FROM unnest(CAST(:ids AS bigint[]), CAST(:tokens AS bigint[]), CAST(:responses AS text[]),

@@ -2,5 +2,5 @@
 SELECT clock_timestamp() AS now;
 
 -- name: notify(wake)
--- To everyone who listens on this schema.
+-- Sends a wake-up to every listener on this schema.
 SELECT pg_notify('stepwell:' || current_schema(), :wake) IS NULL AS sent;

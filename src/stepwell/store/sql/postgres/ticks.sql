@@ -1,5 +1,5 @@
 -- name: pick(group, now, limit, spare, queues)
--- The urgent first, but an eighth of the room (and `spare` more) is for the others while any wait.
+-- High priority first, but an eighth of the free room (and `spare` more) is reserved for the rest while any wait.
 WITH room (queue, free) AS (
     SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
@@ -16,7 +16,7 @@ WITH room (queue, free) AS (
     CROSS JOIN LATERAL (
         SELECT o.step_id, o.rank, o.queue FROM steps_agenda o
         WHERE o.status = 'open' AND NOT o.key_blocked AND o."group" = :group AND o.queue = lane.queue AND o.action = lane.action
-          AND o.rank BETWEEN r.rank AND r.rank -- as in `pick_for_claim`: keeps the planner from the primary key
+          AND o.rank BETWEEN r.rank AND r.rank -- not `=`: see `pick_for_claim`
           AND (SELECT @eligible(r)
                FROM step_readiness r WHERE r.step_id = o.step_id)
         ORDER BY o.rank, o.step_id LIMIT least(:limit, lane.free)

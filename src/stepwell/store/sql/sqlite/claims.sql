@@ -1,7 +1,7 @@
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
--- What a worker with free slots may take, over all groups: what is dispatched to its lanes and, with `open_too`, what is
--- open there while the breaker is on. High priority comes first, but no more than `high` of it while other steps wait.
--- The indexes are named: with statistics, SQLite may prefer to walk the whole agenda in the order of its steps.
+-- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
+-- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
+-- INDEXED BY: with statistics, SQLite may prefer to scan the whole agenda in the order of its primary key.
 WITH lanes (queue, action, place, rank) AS (
     SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
@@ -30,8 +30,8 @@ FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2
       LIMIT :most);
 
 -- name: claim(ids, worker, actor, hostname, now, margin, batch)
--- To Running under a new token: what is dispatched, and what is open, by way of Dispatched in the same statement.
--- (Plain SQL may have written text as bytes, which JSON cannot hold.)
+-- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.
+-- (CAST: plain SQL may have stored text as a blob, which JSON cannot hold.)
 UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0

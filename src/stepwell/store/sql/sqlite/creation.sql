@@ -4,8 +4,9 @@ SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'steps'), 0) + :co
 -- name: next_rotation_numbers(count)
 UPDATE steps_round_robin SET next = next + :count RETURNING next - 1 AS last;
 
--- name: create_alone(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
--- A step that has to do with no other: its turn, its row (and, by trigger, its history), its place on the agenda.
+-- name: create_independent(uuid, action, arguments, label, relatable_type, relatable_id, queue, rotation, priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit, now)
+-- A step without connections to others: its group from the rotation, its row (and, by trigger, its history), its agenda
+-- entry.
 UPDATE steps_round_robin SET next = next + 1;
 INSERT INTO steps (uuid, workflow_id, block_uuid, "index", action, arguments, label, relatable_type, relatable_id, queue,
                    "group", priority, max_retries, dispatch_after, timeout, cooldown, concurrency_key, concurrency_limit,

@@ -1,3 +1,3 @@
 -- name: lock_name(name)
--- The write lock already keeps everyone else out.
+-- The write lock of SQLite already excludes every other writer.
 SELECT 1 AS locked WHERE :name IS NOT NULL;

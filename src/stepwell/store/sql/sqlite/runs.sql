@@ -1,5 +1,5 @@
 -- name: finish_many(ids, endings, actor, now, batch)
--- `finish`, for a batch; an ending is [id, token, response, duration].
+-- `finish` for a batch; an ending is [id, token, response, duration].
 UPDATE steps SET @batch_to(CASE WHEN has_children THEN 'Running' ELSE 'Completed' END), @own_code_done,
     response = coalesce(json_extract(ending.value, '$[2]'), response), last_error = NULL,
     duration = json_extract(ending.value, '$[3]')

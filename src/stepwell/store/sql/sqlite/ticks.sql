@@ -1,5 +1,5 @@
 -- name: pick(group, now, limit, spare)
--- The urgent first, but an eighth of the room (and `spare` more) is for the others while any wait.
+-- High priority first, but an eighth of the free room (and `spare` more) is reserved for the rest while any wait.
 WITH room (queue, free) AS (
     SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
     FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
