@@ -38,7 +38,7 @@ from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep
 from stepwell.run.worker import Worker
-from stepwell.run.worker_row import usual_queues
+from stepwell.run.worker_row import default_queues
 from stepwell.service.crew import Crew
 from stepwell.service.locate import name_of
 from stepwell.service.part import Part
@@ -143,7 +143,7 @@ class Stepwell:
         if running is not None:
             if connection is not None:
                 raise InvalidStep("children of the step that runs are written with its own end: leave out `connection`")
-            return running.keep(drafts)
+            return running.add_children(drafts)
         return self._creator.create(drafts, self.database.now(), connection)
 
     # dispatch and run -----------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Stepwell:
 
     def inline_runner(self, *, queues: Sequence[str] = (), slots: int = 8, watch: Watch | None = None) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
-        queues = queues or usual_queues(self._queues())
+        queues = queues or default_queues(self._queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
     def reaper(self, *, round_seconds: float = ROUND_SECONDS) -> Reaper:

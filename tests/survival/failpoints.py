@@ -43,7 +43,7 @@ def arm(folder: Path) -> None:
         return claims
 
     def starting(self: Handover, now: float, *, stopping: bool) -> None:
-        if self._ledger.waiting:
+        if self._in_flight.waiting:
             fire()
         start(self, now, stopping=stopping)
 

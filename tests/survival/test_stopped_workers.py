@@ -66,22 +66,22 @@ def test_what_was_claimed_ahead_of_a_long_stop_is_not_begun_after_it(well: Well)
     worker = _idle_worker(well)
     well.add("ahead")
     claims = well.app.database.transact(lambda tx: worker._exchange._claim(tx, 1))
-    worker._ledger.add_claims(claims, time.monotonic() - 10.0)
+    worker._in_flight.add_claims(claims, time.monotonic() - 10.0)
     worker.stop()  # only so that it does not claim the step anew
     worker.round(())
     assert not well.entries("began", "ahead")
     assert ("Pending", "handed_back") in well.path("ahead")
-    worker.row.sign_off()
+    worker.row.unregister()
 
 
 def test_a_worker_with_unwritten_ends_backs_off_during_an_outage(well: Well) -> None:
     worker = _idle_worker(well)
     well.add("ended")
     (claim,) = well.app.database.transact(lambda tx: worker._exchange._claim(tx, 1))
-    worker._ledger.add_ending(claim, Ending(verb="finish", response="1"), time.monotonic() - 1.0)
+    worker._in_flight.add_ending(claim, Ending(verb="finish", response="1"), time.monotonic() - 1.0)
     worker._back_off(DatabaseUnavailable("gone"))
     assert worker._pause() > 0.05
     worker._retry_at, worker._reconciler.next_at = 0.0, math.inf
     worker.round(())
     assert str(well["ended"].state) == "Completed"
-    worker.row.sign_off()
+    worker.row.unregister()

@@ -11,7 +11,7 @@ from stepwell.define.definition import JobDefinition
 from stepwell.define.policy import MAX_NOT_COMPLETED, Policy, RetryRule
 from stepwell.define.registration import Computes, ComputesLater, Registration
 from stepwell.model.errors import StepwellError
-from stepwell.share.strategy import DEFAULT_WEIGHT, Priority
+from stepwell.share.strategy import DEFAULT_WEIGHT, Weight
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -51,7 +51,7 @@ class JobDecorator:
         retry_on: RetryRule = (Exception,),
         backoff: Backoff | None = None,
         max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_WEIGHT,
+        weight: Weight = DEFAULT_WEIGHT,
         max_running: int | None = None,
         **settings: Any,
     ) -> Registration: ...
@@ -64,7 +64,7 @@ class JobDecorator:
         retry_on: RetryRule = (Exception,),
         backoff: Backoff | None = None,
         max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_WEIGHT,
+        weight: Weight = DEFAULT_WEIGHT,
         max_running: int | None = None,
         **settings: Any,
     ) -> Registration | JobDefinition[Any, Any]:

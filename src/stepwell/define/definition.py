@@ -101,7 +101,7 @@ class JobDefinition(Generic[P, R]):
         kept = {name: value for name, value in self.settings.items() if given.get(_EXCLUDES.get(name, "")) is None}
         return replace(self, settings={**kept, **given})
 
-    def begin(self, arguments: dict[str, Any]) -> Job:
+    def instantiate(self, arguments: dict[str, Any]) -> Job:
         """The job itself, ready to run with stored arguments."""
         typed = self.signature.typed(arguments)
         if isinstance(self.code, type) and issubclass(self.code, Job):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stepwell.define.backoff import Backoff, problem_of_backoff
 from stepwell.define.signature import is_coroutine
-from stepwell.share.strategy import DEFAULT_WEIGHT, Priority
+from stepwell.share.strategy import DEFAULT_WEIGHT, Weight
 
 MAX_NOT_COMPLETED: Final = 20
 RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], bool]
@@ -22,7 +22,7 @@ class Policy:
     retry_on: RetryRule = (Exception,)
     backoff: Backoff | None = None
     max_not_completed: int = MAX_NOT_COMPLETED
-    weight: Priority = DEFAULT_WEIGHT  # its share of the slots, for strategies that divide them
+    weight: Weight = DEFAULT_WEIGHT  # its share of the slots, for strategies that divide them
     max_running: int | None = None  # over all workers
 
     def problems(self) -> Iterator[str]:

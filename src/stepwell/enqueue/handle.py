@@ -65,7 +65,7 @@ class Handle(StepRef, Generic[R]):
         return await asyncio.to_thread(self._outcome, None)
 
     def _ended(self) -> bool:
-        if self._app.running_steps.is_kept_by_caller(self.uuid):
+        if self._app.running_steps.is_unwritten_child_of_caller(self.uuid):
             raise StepwellError(
                 f"step {self.uuid} is a child of the step that waits for it here, and cannot begin before that one's "
                 "own code is done: let a later child use its result"

@@ -16,7 +16,7 @@ from stepwell.run.finish import Finisher
 from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.worker import Worker
-from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
+from stepwell.run.worker_row import ALIVE_SECONDS, default_queues
 from stepwell.share.limits import Limits
 from stepwell.share.strategy import Strategy
 from stepwell.store import Database
@@ -82,14 +82,14 @@ class WorkerBuilder:
         """A registered worker; the limits that its jobs declare hold from now on."""
         executor = self._executor(settings)
         queues = [settings.queues] if isinstance(settings.queues, str) else settings.queues
-        self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})
+        self.limits.apply_declared({job.action: job.policy.max_running for job in self.jobs})
         return Worker(
             self.database,
             self.jobs,
             self.finisher,
             executor,
             self._heartbeat(settings),
-            queues=queues or usual_queues(self.declared_queues()),
+            queues=queues or default_queues(self.declared_queues()),
             strategy=settings.strategy,
             alive_seconds=settings.alive_seconds,
             grace_seconds=settings.grace_seconds,

@@ -11,7 +11,7 @@ from stepwell.define.definition import JobDefinition
 from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
-from stepwell.run.lifecycle import drive, handle
+from stepwell.run.lifecycle import handle, run_without_loop
 from stepwell.run.running import RunningStep
 from stepwell.store import Database
 from stepwell.store.engine.runs import LogEntry
@@ -25,7 +25,7 @@ class DirectChannel:
         self._finisher = finisher
         self._claim = claim
         self._cancelled = False
-        self.cut_off = False
+        self.is_abandoned = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
         return self._finisher.record(self._claim, stage, response, children)
@@ -52,7 +52,7 @@ def run_here(
     """Run a step in the calling thread; a coroutine job gets an event loop for the time."""
     run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
-        return drive(run)
+        return run_without_loop(run)
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What a run creates below its step: held until the end of compute is written, and part of that."""
+"""What a run creates below its step: unwritten until the end of compute is written, and part of that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NewChildren:
     def __init__(self, parent: StepRef, child_block: str | None, uuids: Uuid7Generator) -> None:
         self._parent = parent
         self._new_uuids = uuids
-        self._held: list[NewStep] = []
+        self._unwritten: list[NewStep] = []
         # Drafts that others may name, by identity, with their uuids. The drafts are kept with them because the identity
         # of an object can be that of another once it is gone.
         self._drafts: dict[int, tuple[NewStep, str]] = {}
@@ -61,7 +61,7 @@ class NewChildren:
         uuids = [self._new_uuids.next() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
         new = {draft.identity: (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
         with self._lock:
-            self._held += [
+            self._unwritten += [
                 self._by_uuids(replace(draft, uuid=uuid), new) for draft, uuid in zip(drafts, uuids, strict=True)
             ]
             self._drafts |= new
@@ -69,7 +69,7 @@ class NewChildren:
             self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
         return [StepRef(0, uuid) for uuid in uuids]
 
-    def claims(self, draft: NewStep, *, by_number: bool) -> bool:
+    def includes(self, draft: NewStep, *, by_number: bool) -> bool:
         """Whether it is a child of the step, or tied to one that was created in this run.
 
         In another database the number of the step is that of another step.
@@ -81,15 +81,15 @@ class NewChildren:
         named = [step for step in (draft.parent, *draft.depends_on) if step is not None]
         return any(id(step) in self._drafts or _key(step) in self._uuids for step in named)
 
-    def holds(self, uuid: str) -> bool:
+    def has_unwritten(self, uuid: str) -> bool:
         """Whether this is one of those that are not written yet."""
-        return any(draft.uuid == uuid for draft in self._held)
+        return any(draft.uuid == uuid for draft in self._unwritten)
 
     def take(self) -> list[dict[str, Any]]:
-        """All that is held, as plain data; the next call returns only what came later."""
+        """All that is unwritten, as plain data; the next call returns only what came later."""
         with self._lock:
-            held, self._held = self._held, []
-        return [to_wire(draft) for draft in held]
+            unwritten, self._unwritten = self._unwritten, []
+        return [to_wire(draft) for draft in unwritten]
 
     def _is_parent(self, step: object, *, by_number: bool = True) -> bool:
         if isinstance(step, int):

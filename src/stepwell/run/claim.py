@@ -14,8 +14,8 @@ from typing import Final
 
 from stepwell.model.claimed import Claim
 from stepwell.run.worker_row import WorkerRow
-from stepwell.share.limits import Room, room_for_claim
-from stepwell.share.strategies import NORMAL_SHARE, Priority, Strategy, safely
+from stepwell.share.limits import Headroom, headroom_for_claim
+from stepwell.share.strategies import NORMAL_SHARE, Strategy, Weight, safe_grants
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import claims
 from stepwell.store.engine.claims import Candidate
@@ -33,7 +33,7 @@ class Claimer:
         database: Database,
         worker: WorkerRow,
         strategy: Strategy | None = None,
-        weights: Mapping[str, Priority] = MappingProxyType({}),
+        weights: Mapping[str, Weight] = MappingProxyType({}),
         *,
         waits_for_ticks: bool = False,
     ) -> None:
@@ -44,11 +44,11 @@ class Claimer:
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
 
-    def claim(self, tx: Transaction, limit: int, held: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
-        """As many as `limit`, in the order in which they are to begin; `held` is what runs here already, by action."""
+    def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
+        """As many as `limit`, in the order in which they are to begin; `running` is what runs here already, by action."""
         now = self._database.now()  # not before the transaction: it may have waited for the one that dispatched
         self._turn += 1
-        ids = self._pick(tx, limit, held)
+        ids = self._pick(tx, limit, running)
         if not ids:
             return []
         worker = self._worker
@@ -56,8 +56,8 @@ class Claimer:
         claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step) for step in steps}
         return [claimed[id] for id in ids if id in claimed]
 
-    def _pick(self, tx: Transaction, limit: int, held: Mapping[str, int]) -> list[int]:
-        room = room_for_claim(tx) if claims.begin_claim(tx) else None
+    def _pick(self, tx: Transaction, limit: int, running: Mapping[str, int]) -> list[int]:
+        room = headroom_for_claim(tx) if claims.begin_claim(tx) else None
         found = claims.pick_for_claim(
             tx,
             worker=self._worker.id,
@@ -69,13 +69,13 @@ class Claimer:
             full_actions=[] if room is None else room.full_actions(),
         )
         if self._strategy is not None:
-            found = self._share_out(self._strategy, found, limit, held, room)
+            found = self._share_out(self._strategy, found, limit, running, room)
         if room is not None:
             found = [each for each in found if room.take(each.queue, each.action)]
         return [each.step_id for each in found[:limit]]
 
     def _share_out(
-        self, strategy: Strategy, found: list[Candidate], limit: int, held: Mapping[str, int], room: Room | None
+        self, strategy: Strategy, found: list[Candidate], limit: int, running: Mapping[str, int], room: Headroom | None
     ) -> list[Candidate]:
         """Those that the strategy grants, then (should a limit turn one of them away) the rest by age."""
         waiting = Counter(each.action for each in found)
@@ -84,7 +84,7 @@ class Claimer:
             waiting = Counter(
                 {action: min(count, room.actions.get(action, count)) for action, count in waiting.items()}
             )
-        grants = safely(strategy, limit, waiting, self._weights, held)
+        grants = safe_grants(strategy, limit, waiting, self._weights, running)
         if grants is None:
             return found
         to_take = dict(grants)
@@ -95,14 +95,14 @@ class Claimer:
                 granted.append(each)
             else:
                 others.append(each)
-        return (_mixed(granted, self._weights) if strategy.order == "by priority" else granted) + others
+        return (_mixed(granted, self._weights) if strategy.order == "by weight" else granted) + others
 
     def is_there_work(self) -> bool:
         """A look that only reads."""
         return self._database.read(lambda tx: claims.is_there_work(tx, worker=self._worker.id)) is not None
 
 
-def _mixed(found: list[Candidate], weights: Mapping[str, Priority]) -> list[Candidate]:
+def _mixed(found: list[Candidate], weights: Mapping[str, Weight]) -> list[Candidate]:
     """The urgent first, then every action as often as its weight says."""
     seen: Counter[tuple[int, str]] = Counter()
     places = []

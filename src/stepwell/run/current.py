@@ -69,10 +69,10 @@ class RunningSteps:
                 candidates += others._steps.values()
         return next((step for step in candidates if step.is_parent_of(drafts, self.database)), None)
 
-    def is_kept_by_caller(self, uuid: str) -> bool:
+    def is_unwritten_child_of_caller(self, uuid: str) -> bool:
         """Whether the calling code runs for a step that keeps this one until it has ended."""
         here = running_step()
-        return here is not None and here.keeps(uuid)
+        return here is not None and here.has_unwritten_child(uuid)
 
 
 # Only for threads without a context, see above: which apps a process has is a fact of the process. It keeps none of

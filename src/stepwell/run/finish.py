@@ -21,7 +21,7 @@ from stepwell.store.engine.runs import LogEntry, Success
 T = TypeVar("T")
 
 # Three rescues are bad luck; a fourth death under the same step is the step's doing.
-RESCUES: Final = 3
+MAX_RESCUES: Final = 3
 
 
 class Finisher:
@@ -115,7 +115,7 @@ class Finisher:
 
         return self._database.transact(work)
 
-    def holds(self, claim: Claim) -> bool:
+    def holds_lease(self, claim: Claim) -> bool:
         """Whether the claim still counts: nobody has ended its step from outside, or taken it over."""
         found = self._database.read(lambda tx: runs.holds_lease(tx, id=claim.step_id, token=claim.token))
         return found is not None

@@ -17,12 +17,12 @@ class GracePeriod:
         self._seconds = seconds
         self.ends_at = math.inf
 
-    def begin(self, *, at_once: bool = False) -> None:
+    def start(self, *, at_once: bool = False) -> None:
         """Or, if it has begun, cut it short."""
         self.ends_at = min(self.ends_at, time.monotonic() + (0.0 if at_once else self._seconds))
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         return self.ends_at < math.inf
 
     def is_over(self) -> bool:

@@ -20,13 +20,13 @@ from typing import Final
 
 from stepwell.model.clock import SystemClock
 from stepwell.model.errors import StepwellError
-from stepwell.run.worker_row import WorkerRow, beat
+from stepwell.run.worker_row import WorkerRow, write_heartbeat
 from stepwell.service import signals
 from stepwell.store import open_database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-BEATS_PER_LEASE: Final = 3  # a worker that misses one or two is not taken for dead
+HEARTBEATS_PER_LEASE: Final = 3  # a worker that misses one or two is not taken for dead
 STOP_SECONDS: Final = 2.0
 
 
@@ -53,7 +53,7 @@ class ThreadHeartbeat(Heartbeat):
         self._thread.start()
 
     def _run(self, worker: WorkerRow) -> None:
-        pause = worker.alive_seconds / BEATS_PER_LEASE
+        pause = worker.alive_seconds / HEARTBEATS_PER_LEASE
         while not self._stop.wait(pause):
             try:
                 worker.heartbeat()
@@ -115,10 +115,10 @@ def main() -> None:
         try:
             database = database or open_database(task["url"], SystemClock())
             if not is_stopped(task["pid"]):
-                beat(database, task["worker"], task["alive"])
+                write_heartbeat(database, task["worker"], task["alive"])
         except StepwellError as error:
             _LOGGER.warning("cannot write the heartbeat: %s", error)
-        gone.wait(task["alive"] / BEATS_PER_LEASE)
+        gone.wait(task["alive"] / HEARTBEATS_PER_LEASE)
     os._exit(0)  # the reading thread may still hold its file
 
 

@@ -96,11 +96,11 @@ class InlineRunner:
             self._watch(step, state)
 
     def close(self) -> None:
-        self.worker.sign_off()
+        self.worker.unregister()
 
 
 class _InlineChannel(DirectChannel):
     """Nobody watches over an inline run, so it looks for itself."""
 
     def cancel_requested(self) -> bool:
-        return not self._finisher.holds(self._claim)
+        return not self._finisher.holds_lease(self._claim)

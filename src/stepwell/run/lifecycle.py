@@ -1,6 +1,6 @@
 """One run of a step's code, from `prepare` to `complete`, as a pipeline that ends in an `Ending`.
 
-It knows no database. It is a coroutine so that it is written once: the hooks of a plain job never suspend, so `drive`
+It knows no database. It is a coroutine so that it is written once: the hooks of a plain job never suspend, so `run_without_loop`
 runs it to its end in one go; a coroutine job is awaited by an event loop.
 """
 
@@ -29,7 +29,7 @@ from stepwell.run.supervision import LeaseLost
 T = TypeVar("T")
 
 
-def drive(run: Coroutine[Any, Any, T]) -> T:
+def run_without_loop(run: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never waits for anything."""
     try:
         run.send(None)
@@ -59,7 +59,7 @@ async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments
     try:
         try:
             step.arguments = codec.decode(arguments)
-            job = definition.begin(step.arguments)
+            job = definition.instantiate(step.arguments)
         except (TypeError, ValueError) as error:
             return endings.failure(error, reasons.BAD_ARGUMENTS, step)
         object.__setattr__(job, "step", step)  # the job may be a frozen dataclass

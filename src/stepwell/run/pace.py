@@ -10,7 +10,7 @@ BATCH: Final = 256
 AHEAD_SECONDS: Final = 0.02
 # What has waited here for this long (those before it took longer than expected) is handed back: another worker may have
 # a free slot.
-HAND_BACK_SECONDS: Final = 0.5
+MAX_WAIT_SECONDS: Final = 0.5
 # Under it, figures are noise; it keeps the number of steps ahead finite.
 SHORTEST_SECONDS: Final = 1e-4
 
@@ -25,9 +25,9 @@ class Pace:
         known = self.seconds
         self.seconds = seconds if known is None or seconds > 10 * known else 0.9 * known + 0.1 * seconds
 
-    def was_too_fast(self) -> None:
+    def stop_claiming_ahead(self) -> None:
         """What was claimed ahead had to be handed back: nothing ahead until it is known better."""
-        self.seconds = HAND_BACK_SECONDS
+        self.seconds = MAX_WAIT_SECONDS
 
     def steps_ahead(self, slots: int) -> int:
         """How many steps beyond its slots a worker can run in no time."""

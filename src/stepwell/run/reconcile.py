@@ -16,7 +16,7 @@ from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import Heartbeat
-from stepwell.run.ledger import Ledger
+from stepwell.run.in_flight import InFlight
 from stepwell.run.time_limits import TimeLimits
 from stepwell.run.worker_report import WorkerReport
 from stepwell.run.worker_row import WorkerRow
@@ -41,7 +41,7 @@ class Reconciler:
         heartbeat: Heartbeat,
         finisher: Finisher,
         executor: Executor,
-        ledger: Ledger,
+        in_flight: InFlight,
         limits: TimeLimits,
         report: WorkerReport,
     ) -> None:
@@ -50,7 +50,7 @@ class Reconciler:
         self._heartbeat = heartbeat
         self._finisher = finisher
         self._executor = executor
-        self._ledger = ledger
+        self._in_flight = in_flight
         self._limits = limits
         self._report = report
         self.next_at = 0.0
@@ -61,12 +61,12 @@ class Reconciler:
         """The worker is there. Real time: how long it was away is told by no injected clock."""
         self._last_round = time.monotonic()
 
-    def note_absence(self, now: float) -> None:
+    def check_for_pause(self, now: float) -> None:
         """If there was one: this process was stopped, or the machine was."""
         if now - self._last_round > self._row.alive_seconds / 2:
-            self.distrust()
+            self.assume_stale()
 
-    def distrust(self) -> None:
+    def assume_stale(self) -> None:
         """Whatever is on record may have changed: look at once."""
         self._may_be_stale, self.next_at = True, 0.0
 
@@ -93,23 +93,23 @@ class Reconciler:
         return {(lease.id, lease.lease_token): lease.state for lease in held}, registered
 
     def _end_lost_and_cancelled(self, leases: Leases) -> None:
-        for key, run in [*self._ledger.runs.items()]:
+        for key, run in [*self._in_flight.runs.items()]:
             if key not in leases:
                 _LOGGER.warning("step %d: its lease was lost, ending its run", run.claim.step_id)
-                self._executor.cut(run.claim)
-                del self._ledger.runs[key]
+                self._executor.abandon(run.claim)
+                del self._in_flight.runs[key]
                 self._report.lost += 1
             elif leases[key] is not State.RUNNING and not run.cancelled:
                 self._limits.cancel(run)
 
     def _drop_waiting(self, leases: Leases, now: float) -> None:
-        for claim in [claim for claim in self._ledger.waiting if leases.get(claim.key) is not State.RUNNING]:
-            self._ledger.waiting.remove(claim)
-            self._ledger.add_ending(claim, Ending(verb="lost"), now)
+        for claim in [claim for claim in self._in_flight.waiting if leases.get(claim.key) is not State.RUNNING]:
+            self._in_flight.waiting.remove(claim)
+            self._in_flight.add_ending(claim, Ending(verb="lost"), now)
 
     def _return_unknown(self, leases: Leases) -> None:
         """Claims that were committed and whose answers were lost: this worker holds them and knows nothing of them."""
-        for step_id, token in leases.keys() - self._ledger.keys():
+        for step_id, token in leases.keys() - self._in_flight.keys():
             claim = Claim(step_id, token, self._row.id)
             if leases[step_id, token] is State.RUNNING:
                 self._finisher.hand_back(claim)
@@ -119,9 +119,9 @@ class Reconciler:
     def _register_again(self) -> None:
         """It was taken for dead, and what it ran was given to others."""
         _LOGGER.warning("this worker was taken for dead; registering under a new name")
-        for run in self._ledger.runs.values():
-            self._executor.cut(run.claim)
-        self._report.lost += self._ledger.forget_unfinished()
+        for run in self._in_flight.runs.values():
+            self._executor.abandon(run.claim)
+        self._report.lost += self._in_flight.forget_unfinished()
         self._heartbeat.stop()
         self._row.register()
         self._heartbeat.start(self._row)

@@ -131,7 +131,7 @@ class RunningStep(StepFacts):
         """Whether any of these, meant for this database, is to stand below this step: they are part of its result."""
         by_number = any(draft.parent == self.id for draft in drafts) and self._is_in(database)
         children = self._new_children()
-        return any(children.claims(draft, by_number=by_number) for draft in drafts)
+        return any(children.includes(draft, by_number=by_number) for draft in drafts)
 
     def _is_in(self, database: Database) -> bool:
         """A program may have opened its database twice, or another one that has a step of this number."""
@@ -140,13 +140,13 @@ class RunningStep(StepFacts):
         namesake = database.read(lambda tx: reading.step_by_id(tx, id=self.id))
         return namesake is not None and namesake.uuid == self.uuid
 
-    def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
+    def add_children(self, drafts: Sequence[NewStep]) -> list[StepRef]:
         """Hold new steps until the end of compute."""
         return self._new_children().add(drafts)
 
-    def keeps(self, uuid: str) -> bool:
+    def has_unwritten_child(self, uuid: str) -> bool:
         """Whether this is one of the steps that are held: it cannot run before this one has ended."""
-        return self._children is not None and self._children.holds(uuid)
+        return self._children is not None and self._children.has_unwritten(uuid)
 
     def take_children(self) -> list[dict[str, Any]]:
         """What was kept since the last call."""

@@ -15,7 +15,7 @@ from stepwell.model.clock import Clock
 from stepwell.run.ending import Ending
 from stepwell.run.endings import not_completed
 from stepwell.run.executors import Executor
-from stepwell.run.ledger import Ledger, Run
+from stepwell.run.in_flight import InFlight, Run
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
@@ -23,11 +23,11 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 class TimeLimits:
     """Cuts the runs of one ledger."""
 
-    def __init__(self, clock: Clock, registry: Registry, executor: Executor, ledger: Ledger) -> None:
+    def __init__(self, clock: Clock, registry: Registry, executor: Executor, in_flight: InFlight) -> None:
         self._clock = clock
         self._registry = registry
         self._executor = executor
-        self._ledger = ledger
+        self._in_flight = in_flight
 
     def started(self, claim: Claim) -> Run:
         """A run that begins now; it is cut off `cooldown` seconds after its timeout."""
@@ -38,24 +38,24 @@ class TimeLimits:
         """Its result will not count: it has its cooldown to come to an end."""
         run.cancelled = True
         cooldown = run.claim.step.cooldown
-        run.cut_at = self._clock.monotonic() + cooldown if self._executor.can_end_runs else None
+        run.abandon_at = self._clock.monotonic() + cooldown if self._executor.can_end_runs else None
         self._executor.request_cancel(run.claim)
 
     def seconds_left(self) -> float:
         """Until the next run must be cut."""
-        times = [run.cut_at for run in self._ledger.runs.values() if run.cut_at is not None]
+        times = [run.abandon_at for run in self._in_flight.runs.values() if run.abandon_at is not None]
         return min(times) - self._clock.monotonic() if times else math.inf
 
-    def cut_overdue(self, now: float) -> bool:
+    def abandon_overdue(self, now: float) -> bool:
         """Cut what is over its time; says whether a step was sent back to Pending."""
         if self.seconds_left() > 0:
             return False
         elapsed, sent_back = self._clock.monotonic(), False
-        for run in [*self._ledger.runs.values()]:
-            if run.cut_at is not None and elapsed >= run.cut_at:
-                self._executor.cut(run.claim)
-                del self._ledger.runs[run.claim.key]
-                self._ledger.add_ending(run.claim, self._ending(run), now)
+        for run in [*self._in_flight.runs.values()]:
+            if run.abandon_at is not None and elapsed >= run.abandon_at:
+                self._executor.abandon(run.claim)
+                del self._in_flight.runs[run.claim.key]
+                self._in_flight.add_ending(run.claim, self._ending(run), now)
                 sent_back |= not run.cancelled
         return sent_back
 

@@ -23,9 +23,9 @@ from stepwell.run.finish import Finisher
 from stepwell.run.grace import GRACE_SECONDS, GracePeriod
 from stepwell.run.handover import Handover
 from stepwell.run.heartbeat import Heartbeat
-from stepwell.run.ledger import Ledger
-from stepwell.run.look_times import POLL_SECONDS, LookTimes
+from stepwell.run.in_flight import InFlight
 from stepwell.run.pace import Pace
+from stepwell.run.poll_times import POLL_SECONDS, PollTimes
 from stepwell.run.reconcile import Reconciler
 from stepwell.run.time_limits import TimeLimits
 from stepwell.run.worker_report import WorkerReport
@@ -64,13 +64,13 @@ class Worker(Part):
         self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
         self._numbers = WorkerReport()
         claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
-        self._ledger = ledger = Ledger()
-        self._looks, pace = LookTimes(), Pace()
-        self._limits = TimeLimits(database.clock, registry, executor, ledger)
-        self._handover = Handover(executor, ledger, self._limits, pace)
-        self._exchange = Exchange(finisher, claimer, executor, ledger, self._looks, pace, self._numbers)
+        self._in_flight = in_flight = InFlight()
+        self._polls, pace = PollTimes(), Pace()
+        self._limits = TimeLimits(database.clock, registry, executor, in_flight)
+        self._handover = Handover(executor, in_flight, self._limits, pace)
+        self._exchange = Exchange(finisher, claimer, executor, in_flight, self._polls, pace, self._numbers)
         self._reconciler = Reconciler(
-            database, self.row, heartbeat, finisher, executor, ledger, self._limits, self._numbers
+            database, self.row, heartbeat, finisher, executor, in_flight, self._limits, self._numbers
         )
         self._retry_delay, self._retry_at = RetryDelay(), 0.0  # the database is left alone until then
         self._grace = GracePeriod(grace_seconds)
@@ -79,7 +79,7 @@ class Worker(Part):
 
     def listen(self) -> Listener:
         listener = self._database.listen()
-        self._looks.listener_is_precise = listener.is_precise
+        self._polls.listener_is_precise = listener.is_precise
         return listener
 
     def files(self) -> Sequence[Any]:
@@ -91,10 +91,10 @@ class Worker(Part):
 
     def stop(self, *, at_once: bool = False) -> None:
         """Take no new work; what still runs after the grace period (or now) is handed back."""
-        self._grace.begin(at_once=at_once)
+        self._grace.start(at_once=at_once)
 
     def is_done(self) -> bool:
-        return self._ledger.is_empty() or self._grace.is_over()
+        return self._in_flight.is_empty() or self._grace.is_over()
 
     def close(self) -> None:
         try:
@@ -103,11 +103,11 @@ class Worker(Part):
         finally:
             self._executor.close()
             self._heartbeat.stop()
-            self._sign_off()
+            self._unregister()
 
-    def _sign_off(self) -> None:
+    def _unregister(self) -> None:
         try:
-            self.row.sign_off()
+            self.row.unregister()
         except StepwellError as error:
             _LOGGER.warning("cannot sign off (%s); the row is removed when its time is over", error)
 
@@ -118,25 +118,25 @@ class Worker(Part):
 
     def round(self, wakes: Collection[Wake]) -> float:
         now = time.monotonic()
-        self._looks.hear(wakes, now)
+        self._polls.note_wakes(wakes, now)
         if self._handover.collect(now):
-            self._looks.add(now)
-        self._handover.take_back(stopping=self._grace.has_begun)
-        self._handover.start_waiting(now, stopping=self._grace.has_begun)
-        if self._limits.cut_overdue(now):
-            self._looks.add(now)
+            self._polls.add(now)
+        self._handover.withdraw(stopping=self._grace.has_started)
+        self._handover.start_waiting(now, stopping=self._grace.has_started)
+        if self._limits.abandon_overdue(now):
+            self._polls.add(now)
         if now >= self._retry_at:
             self._use_database(now)
         return self._pause()
 
     def _use_database(self, now: float) -> None:
-        self._reconciler.note_absence(now)
+        self._reconciler.check_for_pause(now)
         try:
             self._reconciler.run_if_due(now)
-            if claims := self._exchange.run(now, stopping=self._grace.has_begun):
+            if claims := self._exchange.run(now, stopping=self._grace.has_started):
                 claimed_at = time.monotonic()
-                self._ledger.add_claims(claims, claimed_at)
-                self._handover.start_waiting(claimed_at, stopping=self._grace.has_begun)
+                self._in_flight.add_claims(claims, claimed_at)
+                self._handover.start_waiting(claimed_at, stopping=self._grace.has_started)
             self._retry_delay.reset()
         except Exception as error:
             self._back_off(error)
@@ -147,13 +147,13 @@ class Worker(Part):
         seconds = self._retry_delay.next()
         log_failure(_LOGGER, self.name, error, seconds)
         self._retry_at = time.monotonic() + seconds
-        self._reconciler.distrust()
-        self._looks.postpone(self._retry_at)
+        self._reconciler.assume_stale()
+        self._polls.postpone(self._retry_at)
 
     def _pause(self) -> float:
         now = time.monotonic()
         times = [now + POLL_SECONDS, now + self._limits.seconds_left(), self._grace.ends_at]
-        if self._ledger.waiting:
+        if self._in_flight.waiting:
             times.append(self._handover.waits_until())
         if self._executor.prefetched():
             times.append(now + PREFETCH_SECONDS)
@@ -161,8 +161,8 @@ class Worker(Part):
             times.append(self._retry_at)
         else:
             times.append(self._reconciler.next_at)
-            if self._ledger.endings:
+            if self._in_flight.endings:
                 times.append(self._exchange.writes_at())
-            if not self._grace.has_begun and self._executor.free():
-                times.append(self._looks.next())
+            if not self._grace.has_started and self._executor.free():
+                times.append(self._polls.next())
         return max(0.0, min(times) - now)

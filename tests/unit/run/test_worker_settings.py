@@ -40,7 +40,7 @@ def test_what_makes_no_sense_is_refused(app: Stepwell, settings: dict[str, Any],
 def test_one_queue_may_be_given_by_its_name(app: Stepwell) -> None:
     worker = app.worker(queues="candles")
     assert worker.row.queues == ("candles",)
-    worker.row.sign_off()
+    worker.row.unregister()
 
 
 def test_a_step_is_moved_by_hand_by_its_handle(app: Stepwell) -> None:

@@ -31,13 +31,13 @@ class Executor(ABC):
         """How many slots have nothing to do."""
 
     @abstractmethod
-    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         """Begin the first of those that wait, as many as can be begun now; returns those. Never blocks.
 
         `pace` is how many seconds a step takes, where that is known: short ones may be prefetched for a slot.
         """
 
-    def is_held_up(self) -> bool:
+    def is_stalled(self) -> bool:
         """Whether it can begin nothing, however short, before something that runs gives way."""
         return False
 
@@ -45,7 +45,7 @@ class Executor(ABC):
         """How many of the steps that were taken wait for the one before them."""
         return 0
 
-    def give_back(self, *, everything: bool = False) -> list[Claim]:
+    def withdraw(self, *, everything: bool = False) -> list[Claim]:
         """Prefetched steps that would have to wait too long (or all of them): they have not begun, and never will."""
         return []
 
@@ -62,7 +62,7 @@ class Executor(ABC):
         """Let the code know that its result will not count."""
 
     @abstractmethod
-    def cut(self, claim: Claim) -> None:
+    def abandon(self, claim: Claim) -> None:
         """End a run, or forget it: whatever it still does is ignored."""
 
     @abstractmethod

@@ -34,17 +34,17 @@ class InProcessExecutor(Executor):
         self._channels: dict[tuple[int, int], DirectChannel] = {}
 
     @abstractmethod
-    def _begin(self, claim: Claim, channel: DirectChannel) -> None: ...
+    def _start_run(self, claim: Claim, channel: DirectChannel) -> None: ...
 
     def free(self) -> int:
         return self.slots - len(self._channels)
 
-    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
         for claim in taken:
             channel = DirectChannel(self._database, self._finisher, claim)
             self._channels[claim.key] = channel
-            self._begin(claim, channel)
+            self._start_run(claim, channel)
         return taken
 
     def _run_here(self, claim: Claim, channel: DirectChannel) -> None:
@@ -78,8 +78,8 @@ class InProcessExecutor(Executor):
         if claim.key in self._channels:
             self._channels[claim.key].request_cancel()
 
-    def cut(self, claim: Claim) -> None:
+    def abandon(self, claim: Claim) -> None:
         channel = self._channels.pop(claim.key, None)
         if channel is not None:
-            channel.cut_off = True
+            channel.is_abandoned = True
             channel.request_cancel()

@@ -46,7 +46,7 @@ class Inbox:
 
     def __init__(self, file: int) -> None:
         self._file = file
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._poll = select.poll()
         self._poll.register(file, select.POLLIN)
 
@@ -56,22 +56,22 @@ class Inbox:
             chunk = os.read(self._file, _CHUNK)
             if not chunk:
                 raise EOFError
-            self._held += chunk
+            self._buffer += chunk
             yield from self._complete()
 
     def _complete(self) -> Iterator[Message]:
         end = 0  # of what was read; it is taken away in one go
         try:
-            while len(self._held) >= end + _SHORT.size:
-                start, (length,) = end + _SHORT.size, _SHORT.unpack_from(self._held, end)
+            while len(self._buffer) >= end + _SHORT.size:
+                start, (length,) = end + _SHORT.size, _SHORT.unpack_from(self._buffer, end)
                 if length == -1:
                     start += _LONG.size
-                    if len(self._held) < start:
+                    if len(self._buffer) < start:
                         return
-                    (length,) = _LONG.unpack_from(self._held, start - _LONG.size)
-                if len(self._held) < start + length:
+                    (length,) = _LONG.unpack_from(self._buffer, start - _LONG.size)
+                if len(self._buffer) < start + length:
                     return
                 end = start + length
-                yield _decoder.decode(self._held[start:end])
+                yield _decoder.decode(self._buffer[start:end])
         finally:
-            del self._held[:end]
+            del self._buffer[:end]

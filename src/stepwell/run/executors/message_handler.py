@@ -20,9 +20,9 @@ from stepwell.store.engine.runs import LogEntry
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# While there is no database, children that wait for an answer are not asked about in every round: each try may take
+# While there is no database, children that wait for an reply are not asked about in every round: each try may take
 # as long as a connection may. Real time, for the same reason.
-ASK_AGAIN_SECONDS: Final = 1.0
+RETRY_SECONDS: Final = 1.0
 
 
 class MessageHandler:
@@ -32,20 +32,20 @@ class MessageHandler:
         self._database = database
         self._finisher = finisher
         self._app_name = app_name
-        self._ask_again_at = 0.0
+        self._retry_at = 0.0
         self._broken = ""  # why children cannot import the app, as far as it was logged
 
     def receive(self, slot: Slot) -> Iterator[Ended]:
         """Handle what has arrived. Raises what the pipe or its content raises, but not that there is no database."""
         try:
-            if slot.question is not None:
-                self._answer(slot, slot.question)
+            if slot.request is not None:
+                self._reply(slot, slot.request)
             if slot.process is not None:
                 for message in slot.inbox.messages():
                     if (ended := self._handle(slot, message)) is not None:
                         yield ended
         except DatabaseUnavailable:
-            self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+            self._retry_at = time.monotonic() + RETRY_SECONDS
 
     def _handle(self, slot: Slot, message: Message) -> Ended | None:
         match message.kind:
@@ -63,7 +63,7 @@ class MessageHandler:
                 at = self._database.now()
                 slot.notes.logs.append(LogEntry(at, message.level, message.text))
             case "record" | "checkpoint":
-                self._answer(slot, message)
+                self._reply(slot, message)
         return None
 
     def _end(self, slot: Slot, message: Message) -> Ended | None:
@@ -75,27 +75,27 @@ class MessageHandler:
         slot.advance()
         return claim, message.ending
 
-    def _answer(self, slot: Slot, question: Message) -> None:
+    def _reply(self, slot: Slot, request: Message) -> None:
         """The child waits for this; without a database it waits on, and the next round tries again."""
-        slot.question = question
+        slot.request = request
         claim = slot.queue.claim
-        if claim is None or time.monotonic() < self._ask_again_at:
+        if claim is None or time.monotonic() < self._retry_at:
             return
-        answer = self._answer_to(question, claim)
-        slot.question = None
-        send(slot.connection, answer)
+        reply = self._reply_to(request, claim)
+        slot.request = None
+        send(slot.connection, reply)
 
-    def _answer_to(self, question: Message, claim: Claim) -> dict[str, Any]:
+    def _reply_to(self, request: Message, claim: Claim) -> dict[str, Any]:
         try:
-            if question.kind == "checkpoint":
-                return {"ok": self._finisher.checkpoint(claim, question.data)}
-            return {"ok": self._finisher.record(claim, question.stage, question.response, question.children)}
+            if request.kind == "checkpoint":
+                return {"ok": self._finisher.checkpoint(claim, request.data)}
+            return {"ok": self._finisher.record(claim, request.stage, request.response, request.children)}
         except InvalidStep as error:
             return {"refused": str(error)}
         except DatabaseBusy as error:
-            if question.kind != "checkpoint":
+            if request.kind != "checkpoint":
                 raise  # its work is done: tried again until that is on record
-            return {"busy": str(error)}  # perhaps with a transaction of the job itself, which waits for this answer
+            return {"busy": str(error)}  # perhaps with a transaction of the job itself, which waits for this reply
 
     def write_notes(self, slot: Slot) -> None:
         slot.notes.write(self._finisher, slot.queue.claim)

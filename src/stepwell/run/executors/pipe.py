@@ -65,8 +65,8 @@ class IncomingRuns:
             (number,) = PERMIT.unpack(permit)
             return int(number)
 
-    def answer(self) -> dict[str, Any]:
-        """The worker's answer to a question."""
+    def reply(self) -> dict[str, Any]:
+        """The worker's reply to a request."""
         while "run" in (message := receive(self._connection)):
             self._add(message)
         return message
@@ -88,23 +88,23 @@ class PipeChannel:
         self._is_over = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
-        return self._ask(Message(kind="record", stage=stage, response=response, children=children))
+        return self._request(Message(kind="record", stage=stage, response=response, children=children))
 
     def checkpoint(self, data: str) -> bool:
-        return self._ask(Message(kind="checkpoint", data=data))
+        return self._request(Message(kind="checkpoint", data=data))
 
-    def _ask(self, question: Message) -> bool:
+    def _request(self, request: Message) -> bool:
         self._check_process()
         with self._lock:
             if self._is_over:
                 return False
-            send(self._connection, question)
-            answer = self._incoming.answer()
-        if answer.get("refused"):
-            raise InvalidStep(answer["refused"])
-        if answer.get("busy"):
-            raise DatabaseBusy(answer["busy"])
-        return bool(answer["ok"])
+            send(self._connection, request)
+            reply = self._incoming.reply()
+        if reply.get("refused"):
+            raise InvalidStep(reply["refused"])
+        if reply.get("busy"):
+            raise DatabaseBusy(reply["busy"])
+        return bool(reply["ok"])
 
     def progress(self, done: float, total: float | None) -> None:
         self._send(Message(kind="progress", done=done, total=total))

@@ -24,7 +24,7 @@ from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.executors.message_handler import MessageHandler
 from stepwell.run.executors.slot import Slot
-from stepwell.run.finish import RESCUES, Finisher
+from stepwell.run.finish import MAX_RESCUES, Finisher
 from stepwell.store import Database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
@@ -45,7 +45,7 @@ class ProcessExecutor(Executor):
         self._slots = [Slot(context, app_name, max_memory) for _ in range(slots)]
         self._messages = MessageHandler(database, finisher, app_name)
         self._notes_at = 0.0
-        self._given_back: list[Claim] = []
+        self._withdrawn: list[Claim] = []
         self._ended: list[Ended] = []  # noticed while another run was cut
 
     def free(self) -> int:
@@ -54,7 +54,7 @@ class ProcessExecutor(Executor):
     def prefetched(self) -> int:
         return sum(max(0, len(slot.queue.runs) - 1) for slot in self._slots)
 
-    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         longest = 1 if pace is None else min(int(PREFETCH_SECONDS / max(pace, 1e-6)), PREFETCH_LIMIT)
         now = time.monotonic()
         lengths = [(len(slot.queue.runs), place) for place, slot in enumerate(self._slots) if slot.takes_steps(now)]
@@ -73,13 +73,13 @@ class ProcessExecutor(Executor):
                 slot.send_added()
         return taken
 
-    def give_back(self, *, everything: bool = False) -> list[Claim]:
-        given_back, self._given_back = self._given_back, []
+    def withdraw(self, *, everything: bool = False) -> list[Claim]:
+        withdrawn, self._withdrawn = self._withdrawn, []
         now = time.monotonic()
         for slot in self._slots:
-            if len(slot.queue.runs) > 1 and (everything or slot.queue.is_held_up(now)):
-                given_back += slot.take_back()
-        return given_back
+            if len(slot.queue.runs) > 1 and (everything or slot.queue.is_stalled(now)):
+                withdrawn += slot.withdraw()
+        return withdrawn
 
     def files(self) -> Sequence[Any]:
         return [file for slot in self._slots for file in slot.files()]
@@ -108,7 +108,7 @@ class ProcessExecutor(Executor):
             _LOGGER.warning("malformed message from slot %d; killing it: %s", self._slots.index(slot) + 1, error)
             alive = False
         if not alive and slot.process is not None:
-            self._given_back += slot.take_back()
+            self._withdrawn += slot.withdraw()
             ended += self._reap(slot)
         return ended
 
@@ -120,28 +120,28 @@ class ProcessExecutor(Executor):
         how = slot.reap()
         runs, slot.queue.runs = slot.queue.runs, deque()
         ended: list[Ended] = [(claim, Ending(verb="hand_back")) for _, claim in runs]
-        if ended and not slot.was_cut:
-            ended[0] = (ended[0][0], Ending(verb="rescue", limit=RESCUES, error=how))
+        if ended and not slot.was_killed:
+            ended[0] = (ended[0][0], Ending(verb="rescue", limit=MAX_RESCUES, error=how))
         return ended
 
     def request_cancel(self, claim: Claim) -> None:
-        for slot in self._holding(claim):
+        for slot in self._slots_with(claim):
             slot.queue.request_cancel(claim)
 
-    def cut(self, claim: Claim) -> None:
-        for slot in self._holding(claim):
+    def abandon(self, claim: Claim) -> None:
+        for slot in self._slots_with(claim):
             self._ended += [(other, ending) for other, ending in self._collect(slot) if other.key != claim.key]
-            self._given_back += [other for other in slot.take_back() if other.key != claim.key]
-        for slot in self._holding(claim):  # neither has it ended meanwhile, nor was it still to begin
+            self._withdrawn += [other for other in slot.withdraw() if other.key != claim.key]
+        for slot in self._slots_with(claim):  # neither has it ended meanwhile, nor was it still to begin
             with suppress(DatabaseUnavailable):
                 self._messages.write_notes(slot)
             slot.queue.forget(claim)
-            slot.was_cut = True
+            slot.was_killed = True
             slot.kill()
             slot.wait_for_exit()  # what is written about the step next must not come before
 
-    def _holding(self, claim: Claim) -> list[Slot]:
-        return [slot for slot in self._slots if slot.queue.holds(claim)]
+    def _slots_with(self, claim: Claim) -> list[Slot]:
+        return [slot for slot in self._slots if slot.queue.contains(claim)]
 
     def close(self) -> None:
         for slot in self._slots:

@@ -33,10 +33,10 @@ class RunQueue:
         self.runs: deque[tuple[int, Claim]] = deque()
 
     def open(self) -> Connection:
-        """For a new child; returns its end of the permits. Both ends stay open here: see `take_back`."""
+        """For a new child; returns its end of the permits. Both ends stay open here: see `withdraw`."""
         self._permits, self._their_permits = self._context.Pipe()
         os.set_blocking(self._their_permits.fileno(), False)
-        self.begun_at = 0.0
+        self.started_at = 0.0
         self._unsent: dict[int, ClaimedStep] = {}
         self._unread: deque[tuple[int, int]] = deque()  # numbers of runs, and about how long their rows are
         self._unread_bytes = 0
@@ -54,7 +54,7 @@ class RunQueue:
         """What runs."""
         return self.runs[0][1] if self.runs else None
 
-    def holds(self, claim: Claim) -> bool:
+    def contains(self, claim: Claim) -> bool:
         return any(mine.key == claim.key for _, mine in self.runs)
 
     def can_prefetch(self, claim: Claim) -> bool:
@@ -62,13 +62,13 @@ class RunQueue:
         fits = self._unread_bytes + _bytes(claim) <= UNREAD_BYTES and len(self._unread_messages) < UNREAD_MESSAGES
         return fits and not claim.step.timeout
 
-    def is_held_up(self, now: float) -> bool:
+    def is_stalled(self, now: float) -> bool:
         """Whether the first takes longer than those behind it can wait."""
-        return bool(self.runs) and now - self.begun_at > PREFETCH_SECONDS
+        return bool(self.runs) and now - self.started_at > PREFETCH_SECONDS
 
     def add(self, claim: Claim, now: float) -> None:
         if not self.runs:
-            self.begun_at = now
+            self.started_at = now
         self._number += 1
         self.runs.append((self._number, claim))
         self._unsent[self._number] = claim.step
@@ -92,7 +92,7 @@ class RunQueue:
             self._unread_bytes -= self._unread.popleft()[1]
         while self._unread_messages and self._unread_messages[0] <= number:
             self._unread_messages.popleft()
-        self.begun_at = now
+        self.started_at = now
         if self.runs and self.runs[0][0] in self._cancelled_ahead:
             self.cancelled.value = self.runs[0][0]
 
@@ -104,15 +104,15 @@ class RunQueue:
                 if place == 0:
                     self.cancelled.value = number
 
-    def take_back(self) -> list[Claim]:
+    def withdraw(self) -> list[Claim]:
         """The runs whose permits the child has not read: they never begin."""
         numbers: set[int] = set()
         with suppress(BlockingIOError):
             while True:
                 numbers.update(PERMIT.unpack(os.read(self._their_permits.fileno(), PERMIT.size)))
-        taken_back = [claim for number, claim in self.runs if number in numbers]
+        withdrawn = [claim for number, claim in self.runs if number in numbers]
         self.runs = deque(run for run in self.runs if run[0] not in numbers)
-        return taken_back
+        return withdrawn
 
     def forget(self, claim: Claim) -> None:
         self.runs = deque(run for run in self.runs if run[1].key != claim.key)

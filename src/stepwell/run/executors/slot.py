@@ -38,7 +38,7 @@ class Slot:
         self.process: ForkServerProcess | None = None
         self.queue = RunQueue(context)
         self.notes = Notes()
-        self.question: Message | None = None  # the child waits for the answer
+        self.request: Message | None = None  # the child waits for the reply
         self._is_ready = False
 
     # the child ------------------------------------------------------------------------------------------------
@@ -64,8 +64,8 @@ class Slot:
         self.inbox = Inbox(self.connection.fileno())
         self._sentinel = select.poll()  # readable when the child has ended; asked after every run
         self._sentinel.register(self.process.sentinel, select.POLLIN)
-        self._is_ready = self._was_ready = self.was_cut = False
-        self.question = None
+        self._is_ready = self._was_ready = self.was_killed = False
+        self.request = None
         self.notes.clear()
 
     def mark_ready(self) -> None:
@@ -116,19 +116,19 @@ class Slot:
         return self._is_ready and not self.queue.runs
 
     def takes_steps(self, now: float) -> bool:
-        return self._is_ready and not self.queue.is_held_up(now)
+        return self._is_ready and not self.queue.is_stalled(now)
 
     def send_added(self) -> None:
         if self.process is not None:
             self.queue.send_added(self.connection)
 
-    def take_back(self) -> list[Claim]:
+    def withdraw(self) -> list[Claim]:
         """What has not begun, and now never will."""
-        return [] if self.process is None else self.queue.take_back()
+        return [] if self.process is None else self.queue.withdraw()
 
     def advance(self) -> None:
         """Its run has ended, and the next begins."""
-        self.question = None
+        self.request = None
         self.notes.clear()
         self.queue.advance(time.monotonic())
 

@@ -150,7 +150,7 @@ class ReaperSettings:
         3,
         WholeNumber(0),
         "Times that a step is rescued from a dead worker; the next death fails it.",
-        constant="run.finish:RESCUES",
+        constant="run.finish:MAX_RESCUES",
     )
 
 

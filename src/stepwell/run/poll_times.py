@@ -15,19 +15,19 @@ ECHO_SECONDS: Final = (0.006, 0.03)
 SILENCE_SECONDS: Final = 0.02
 
 
-class LookTimes:
+class PollTimes:
     """Moments at which to look, in real time: it is other processes that bring work."""
 
     def __init__(self) -> None:
         self._times: list[float] = [0.0]
         self._last_wake = 0.0
-        self.is_told = False  # in this round, that there is work: then a claim need not look first
+        self.is_work_expected = False  # in this round, that there is work: then a claim need not look first
         self.listener_is_precise = False
 
-    def hear(self, wakes: Collection[Wake], now: float) -> None:
+    def note_wakes(self, wakes: Collection[Wake], now: float) -> None:
         """What woke the worker for this round."""
         was_silent = now - self._last_wake > SILENCE_SECONDS
-        self.is_told = Wake.WORK in wakes and (self.listener_is_precise or was_silent)
+        self.is_work_expected = Wake.WORK in wakes and (self.listener_is_precise or was_silent)
         if wakes:
             self._last_wake = now
             self._times = [now, *(now + seconds for seconds in ECHO_SECONDS)]

@@ -15,11 +15,11 @@ class Run:
     """A step that runs here."""
 
     claim: Claim
-    cut_at: float | None  # by the app's clock (see `TimeLimits`)
+    abandon_at: float | None  # by the app's clock (see `TimeLimits`)
     cancelled: bool = False
 
 
-class Ledger:
+class InFlight:
     """The claims of one worker, from the answer to a claim until their end is on record."""
 
     def __init__(self) -> None:
