@@ -68,7 +68,7 @@ def test_in_threads_a_job_that_exits_or_is_interrupted_ends_only_itself(well: We
     _neighbours_are_done(well)
     well.until_states(**{"sys.exit": "Pending", "interrupt": "Failed", "unprintable": "Failed", "strange": "Failed"})
     well.until_states(**{"end unwritably": "Failed"})
-    assert "its end cannot be written" in str(well["end unwritably"].error_message)
+    assert "the end of the run cannot be written" in str(well["end unwritably"].error_message)
     assert (well["sys.exit"].reason, well["sys.exit"].not_completed) == ("not_completed", 1)
 
 
@@ -83,7 +83,7 @@ def test_a_job_that_misuses_the_pipe_of_its_slot_cannot_hold_the_worker_up(well:
         well.until_states(**{deed: "Failed"})
         assert (well[deed].reason, well[deed].rescues) == ("poison", 4)
     well.until_states(**{"end unwritably": "Failed", "speak from a fork": "Completed"})
-    assert "how it ended cannot be told" in str(well["end unwritably"].error_message)
+    assert "the end of the run cannot be sent" in str(well["end unwritably"].error_message)
     assert well["end unwritably"].rescues == 0
     assert well["speak from a fork"].response == 5
     logs = well.app.database.read(lambda tx: tx.fetch("SELECT message FROM step_logs", {}))

@@ -48,7 +48,7 @@ def test_a_worker_that_slept_beyond_its_lease_gives_its_steps_up_and_goes_on(wel
     (after,) = _workers(well)
     assert after != before
     assert worker.stop() == 0
-    assert "1 run no longer counted" in worker.said
+    assert "1 run lost its lease" in worker.said
 
 
 def _idle_worker(well: Well) -> Worker:

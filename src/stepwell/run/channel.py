@@ -1,4 +1,4 @@
-"""Running a step in this process: what connects it with the database, and what drives its lifecycle."""
+"""Running a step in this process: its channel to the database, and the call that runs its lifecycle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stepwell.store.engine.runs import LogEntry
 
 
 class DirectChannel:
-    """A run in a process that has the database open."""
+    """The channel of a run in a process that has the database open."""
 
     def __init__(self, database: Database, finisher: Finisher, claim: Claim) -> None:
         self._database = database
@@ -49,7 +49,7 @@ class DirectChannel:
 def run_here(
     definition: JobDefinition[..., Any], step: RunningStep, arguments: str, *, interruptible: bool = False
 ) -> Ending:
-    """Run a step in the calling thread; a coroutine job gets an event loop for the time."""
+    """Run a step in the calling thread; a coroutine job gets an event loop for the duration of the run."""
     run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
         return run_without_loop(run)
@@ -57,12 +57,12 @@ def run_here(
         asyncio.get_running_loop()
     except RuntimeError:
         return _on_a_loop(run, interruptible)
-    with ThreadPoolExecutor(1) as beside:  # the caller's own loop is busy with calling us
-        return beside.submit(_on_a_loop, run, interruptible).result()
+    with ThreadPoolExecutor(1) as pool:  # the loop of this thread is blocked by this call
+        return pool.submit(_on_a_loop, run, interruptible).result()
 
 
 def _on_a_loop(run: Coroutine[Any, Any, Ending], interruptible: bool) -> Ending:
-    """As `asyncio.run`, but an exit in a task that the job has started is the job's own affair: it may await that."""
+    """Like `asyncio.run`, but an exit in a task that the job started does not end the run: the job may await it."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         task = loop.create_task(run)

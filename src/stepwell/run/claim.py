@@ -1,7 +1,7 @@
 """Claiming steps: Dispatched to Running, under a new token and a lease.
 
-A worker with a free slot does not wait for a tick: what is open in its lanes it dispatches and claims in one
-transaction, while the breaker is on.
+A worker with a free slot does not wait for a tick: while the breaker is on, it dispatches and claims the open steps of
+its lanes in one transaction.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from stepwell.store import Database, Transaction
 from stepwell.store.engine import claims
 from stepwell.store.engine.claims import Candidate
 
-# What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
+# How long a lease lasts beyond timeout and cooldown: time for the worker to notice and to write the end of the run.
 MARGIN_SECONDS: Final = 30.0
-ALL_CANDIDATES: Final = 1_000_000  # no bound of its own: each lane gives no more than the limit
+ALL_CANDIDATES: Final = 1_000_000  # effectively no limit: each lane returns no more than `limit`
 
 
 class Claimer:
@@ -45,8 +45,8 @@ class Claimer:
         self._turn = 0
 
     def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
-        """As many as `limit`, in the order in which they are to begin; `running` is what runs here already, by action."""
-        now = self._database.now()  # not before the transaction: it may have waited for the one that dispatched
+        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs."""
+        now = self._database.now()  # inside the transaction, which may have waited for the one that dispatched
         self._turn += 1
         ids = self._pick(tx, limit, running)
         if not ids:
@@ -77,9 +77,9 @@ class Claimer:
     def _share_out(
         self, strategy: Strategy, found: list[Candidate], limit: int, running: Mapping[str, int], room: Headroom | None
     ) -> list[Candidate]:
-        """Those that the strategy grants, then (should a limit turn one of them away) the rest by age."""
+        """The steps that the strategy grants, then the rest by age, in case a limit excludes some of the first."""
         waiting = Counter(each.action for each in found)
-        if room is not None:  # what cannot begin is not given out: it would be a turn for nothing
+        if room is not None:  # do not grant what a limit excludes: the turn would be wasted
             limit = min(limit, room.left(Counter(each.queue for each in found)))
             waiting = Counter(
                 {action: min(count, room.actions.get(action, count)) for action, count in waiting.items()}
@@ -98,12 +98,12 @@ class Claimer:
         return (_mixed(granted, self._weights) if strategy.order == "by weight" else granted) + others
 
     def is_there_work(self) -> bool:
-        """A look that only reads."""
+        """Whether a claim would find anything; only reads."""
         return self._database.read(lambda tx: claims.is_there_work(tx, worker=self._worker.id)) is not None
 
 
 def _mixed(found: list[Candidate], weights: Mapping[str, Weight]) -> list[Candidate]:
-    """The urgent first, then every action as often as its weight says."""
+    """High priority first, then the actions interleaved by weight."""
     seen: Counter[tuple[int, str]] = Counter()
     places = []
     for number, each in enumerate(found):

@@ -1,4 +1,4 @@
-"""The exchange with the database: what has ended is written and what comes next is claimed, in one transaction."""
+"""The exchange with the database: endings are written and the next steps are claimed in one transaction."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from stepwell.store import Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# Endings are gathered for this long while there is more to run.
+# Endings are batched for this long while there is more to run.
 GATHER_SECONDS: Final = 0.005
 
 
 class Exchange:
-    """Writes for one ledger and claims for it."""
+    """Writes the endings of one worker, and claims steps for it."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Exchange:
         self._report = report
 
     def writes_at(self) -> float:
-        """When the endings of now have been gathered for long enough."""
+        """When the current batch of endings is due."""
         return self._in_flight.oldest_ending + GATHER_SECONDS
 
     def run(self, now: float, *, stopping: bool) -> list[Claim]:
-        """Returns what was claimed; nothing once the worker is stopping."""
+        """Write and claim; returns the claims, none once the worker is stopping."""
         if self._in_flight.waiting and now < self.writes_at() and len(self._in_flight.endings) < BATCH:
             return []  # the slots are busy, and there is more to come
         want = 0 if stopping else self._wanted(now)
@@ -71,7 +71,7 @@ class Exchange:
         want = min(self._executor.free() + self._ahead(), BATCH)
         if want <= 0:
             return 0
-        # A look reads only; with something to write, or known to find something, the claim is made without it.
+        # Reading first is cheaper than an empty claim. With endings to write, or with work expected, claim at once.
         if not self._in_flight.endings and not self._polls.is_work_expected and not self._claimer.is_there_work():
             return 0
         return want
@@ -89,7 +89,7 @@ class Exchange:
         except Exception:
             if not endings:
                 raise
-            _LOGGER.exception("%d endings cannot be written together; writing them one by one", len(endings))
+            _LOGGER.exception("cannot write %d endings in one transaction; writing them one by one", len(endings))
             self._write_one_by_one()
             return []
         self._in_flight.endings = []
@@ -101,7 +101,7 @@ class Exchange:
         return self._claimer.claim(tx, want, self._in_flight.unfinished_by_action()) if want else []
 
     def _write_one_by_one(self) -> None:
-        """One of them is such that the database refuses it: it fails, and the others are none the worse."""
+        """The database rejects one of them: fail that step, and write the others."""
         while self._in_flight.endings:
             claim, ending = self._in_flight.endings[0]
             try:
@@ -109,21 +109,25 @@ class Exchange:
             except DatabaseUnavailable:
                 raise
             except Exception as error:
-                ending = Ending(verb="fail", reason=ERROR, error=f"its end cannot be written: {describe(error)}")
+                ending = Ending(
+                    verb="fail", reason=ERROR, error=f"the end of the run cannot be written: {describe(error)}"
+                )
                 state = self._finisher.write(claim, ending)
             del self._in_flight.endings[0]
             self._settle([(claim, ending)], [state])
 
     def write_last(self) -> None:
-        """Write what there is, once: the worker does not wait for a database any longer."""
+        """Write the remaining endings, without retries: the worker is about to exit."""
         endings = self._in_flight.take_endings()
         try:
             self._settle(endings, self._finisher.write_all(endings) if endings else [])
         except StepwellError as error:
-            _LOGGER.warning("cannot write %d endings (%s); the reaper will return them", len(endings), error)
+            _LOGGER.warning(
+                "cannot write %d endings (%s); the reaper will return their steps to Pending", len(endings), error
+            )
 
     def _settle(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
-        """They are on record."""
+        """The endings are committed."""
         self._report.count(states)
         for (claim, ending), state in zip(endings, states, strict=True):
             if state is None:

@@ -1,4 +1,4 @@
-"""Handing claims over to the executor, and taking back what has ended there or cannot begin."""
+"""Passing claims to the executor, and collecting the runs that have ended or cannot start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Handover:
         self._pace = pace
 
     def collect(self, now: float) -> bool:
-        """The runs that have ended; says whether any has."""
+        """Collect the runs that have ended; returns whether there were any."""
         ended = self._executor.collect()
         for claim, ending in ended:
             if self._in_flight.runs.pop(claim.key, None) is not None:
@@ -28,18 +28,18 @@ class Handover:
         return bool(ended)
 
     def withdraw(self, *, stopping: bool) -> None:
-        """What would have to wait too long behind another step begins in the next free slot, whichever it is."""
+        """Prefetched steps that would wait too long for their slot start in the next free slot instead."""
         for claim in reversed(self._executor.withdraw(everything=stopping)):
             if self._in_flight.runs.pop(claim.key, None) is not None:
                 self._in_flight.waiting.appendleft(claim)
 
     def waits_until(self) -> float:
-        """When what waits has waited too long: it is handed back."""
+        """When the waiting claims have waited too long: they return to Pending."""
         return self._in_flight.waiting_since + MAX_WAIT_SECONDS
 
     def start_waiting(self, now: float, *, stopping: bool) -> None:
-        """As many as can begin now."""
-        # First: this worker may have been stopped until the steps were not its own any more.
+        """Start as many waiting claims as possible."""
+        # First, because this worker may have been suspended for so long that it lost the leases.
         if self._in_flight.waiting and (stopping or now >= self.waits_until()):
             self._pace.stop_claiming_ahead()
             self._in_flight.end_waiting(Ending(verb="hand_back"), now)
@@ -47,7 +47,7 @@ class Handover:
             self._in_flight.runs[claim.key] = self._limits.started(claim)
 
     def end_all(self, now: float) -> None:
-        """What still runs is cut, and nothing is spent; what has ended by itself counts."""
+        """Collect the runs that have ended; abandon the others and return their steps to Pending, no retry spent."""
         self.collect(now)
         for run in self._in_flight.runs.values():
             self._executor.abandon(run.claim)

@@ -1,10 +1,10 @@
-"""A worker: claims steps, has them run by its executor, and writes down how they ended.
+"""A worker: claims steps, runs them in its executor, and writes how they ended.
 
-One loop in one thread. A round collects what has ended, writes it in one transaction together with the next claim,
-enforces time limits and cancellations, and says until when to sleep. No trouble with the database ends it: endings are
-kept until they can be written, and after an outage the leases on record are reconciled with the runs in hand.
+One loop in one thread. A round collects the runs that have ended, writes them in one transaction together with the next
+claim, enforces time limits and cancellations, and returns how long to sleep. No database error ends the worker: endings
+are buffered until they can be written, and after an outage the stored leases are reconciled with the runs in flight.
 
-Except for the time limits of steps, it goes by real time: it waits for other processes and for the database.
+Apart from the time limits of steps it uses real time, because it waits for other processes and for the database.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 
 class Worker(Part):
-    """Runs until told to stop and nothing is left, or its grace period is over."""
+    """Runs until it is stopped and either nothing is left in flight or its grace period is over."""
 
     name = "worker"
 
@@ -72,7 +72,7 @@ class Worker(Part):
         self._reconciler = Reconciler(
             database, self.row, heartbeat, finisher, executor, in_flight, self._limits, self._numbers
         )
-        self._retry_delay, self._retry_at = RetryDelay(), 0.0  # the database is left alone until then
+        self._retry_delay, self._retry_at = RetryDelay(), 0.0  # no database access before that time
         self._grace = GracePeriod(grace_seconds)
 
     # start and stop -----------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Worker(Part):
         self._reconciler.note_round()
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Take no new work; what still runs after the grace period (or now) is handed back."""
+        """Take no new work; what still runs after the grace period (or now) returns to Pending."""
         self._grace.start(at_once=at_once)
 
     def is_done(self) -> bool:
@@ -109,7 +109,7 @@ class Worker(Part):
         try:
             self.row.unregister()
         except StepwellError as error:
-            _LOGGER.warning("cannot sign off (%s); the row is removed when its time is over", error)
+            _LOGGER.warning("cannot unregister (%s); the reaper will remove the row of this worker", error)
 
     def report(self) -> str:
         return str(self._numbers)
@@ -143,7 +143,7 @@ class Worker(Part):
         self._reconciler.note_round()
 
     def _back_off(self, error: Exception) -> None:
-        """Leave the database alone for a while; what runs goes on, and time limits and signals count as ever."""
+        """Stop using the database for a while; runs continue, and time limits and signals still apply."""
         seconds = self._retry_delay.next()
         log_failure(_LOGGER, self.name, error, seconds)
         self._retry_at = time.monotonic() + seconds

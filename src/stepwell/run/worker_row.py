@@ -1,4 +1,4 @@
-"""A worker's row: who it is, what it serves, and until when it counts as alive."""
+"""A worker's row: its identity, the lanes it serves, and until when it counts as alive."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stepwell.share.limits import recheck_keys_of_lanes
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation, workers
 
-# A worker that has not been heard of for this long is taken for dead, and its steps are brought back.
+# A worker without a heartbeat for this long counts as dead, and its steps return to Pending.
 ALIVE_SECONDS: Final = 30.0
 
 
 class UnorderedQueues(tuple[str, ...]):
-    """Queues none of which comes before another."""
+    """Queues that are served without preference."""
 
     __slots__ = ()
 
 
 def default_queues(declared: Iterable[str] = ()) -> UnorderedQueues:
-    """What a worker serves that names no queues: those that always exist, its host's, and what the app declares."""
+    """The queues of a worker that names none: the built-in ones, its host's, and those that the app declares."""
     return UnorderedQueues(
         dict.fromkeys(("default", "priority", "candles", "indicators", _hostname(), *sorted(declared)))
     )
@@ -35,7 +35,7 @@ def _hostname() -> str:
 
 
 class WorkerRow:
-    """Registered under a random name of its own: two workers are never taken for each other."""
+    """Registered under a random id, so that no two workers are confused."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class WorkerRow:
         self.register()
 
     def register(self) -> None:
-        """Sign on, under a new name."""
+        """Insert the row, under a new id."""
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._database.transact(self._register)
         self._recheck_keys()
@@ -83,7 +83,7 @@ class WorkerRow:
         workers.add_lanes(tx, self.id, lanes)
 
     def heartbeat(self) -> bool:
-        """Say that it is alive. False: the row is gone, for somebody has taken it for dead."""
+        """Extend the lease of the worker. False: the row is gone, because the worker was declared dead."""
         return write_heartbeat(self._database, self.id, self.alive_seconds)
 
     def unregister(self) -> None:
@@ -95,7 +95,7 @@ class WorkerRow:
 
 
 def write_heartbeat(database: Database, worker_id: str, alive_seconds: float) -> bool:
-    """Push a worker's end of life on; if it had passed already, its lanes are served again."""
+    """Extend a worker's `alive_until`; if it had lapsed, the keys in its lanes are decided again."""
     now = database.now()
     alive_until = now + timedelta(seconds=alive_seconds)
 

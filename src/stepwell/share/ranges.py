@@ -149,7 +149,5 @@ def register_md5(connection: sqlite3.Connection) -> None:
 
 def _safe(column: str) -> str:
     if not _COLUMN.fullmatch(column):
-        raise InvalidRange(
-            f"{column!r} is not a plain column name; write hash, customers.hash or shop.customers.hash"
-        )
+        raise InvalidRange(f"{column!r} is not a plain column name; write hash, customers.hash or shop.customers.hash")
     return column

@@ -165,7 +165,7 @@ def test_something_to_await_from_a_job_that_is_not_async_fails_it_at_once(app: S
     asyncio.run(main()) if in_a_loop else app.run_until_idle()
     step = app.step(ref)
     assert (step.state, step.attempts) == ("Failed", 1)
-    assert "outer gave something to await without being async" in str(step.error_message)
+    assert "outer returned an awaitable but is not async" in str(step.error_message)
 
 
 @pytest.mark.one_database

@@ -132,7 +132,7 @@ def test_a_level_is_a_number_or_a_name_and_is_stored_as_its_name(app: Stepwell, 
             job.log("a line", level=level)
         job.step.log("a line", level="critical")
         for nonsense in ("loud", "", None, 2.5, True):
-            with pytest.raises(ValueError, match=r"there is no such level.*WARNING"):
+            with pytest.raises(ValueError, match=r"unknown level.*WARNING"):
                 job.log("a line", level=nonsense)  # type: ignore[arg-type]
 
     script = Script(app, clock, compute=compute)

@@ -1,4 +1,4 @@
-"""Steps in threads of this process: meant for work that mostly waits. A thread cannot be ended, only forgotten."""
+"""Steps in threads of this process, for work that is mostly I/O. A thread cannot be killed, only abandoned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.run.executors.in_process import InProcessExecutor
 
 
 class ThreadExecutor(InProcessExecutor):
-    """A thread for every slot, started when it is first needed."""
+    """One thread per slot, started when it is first needed."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -31,7 +31,7 @@ class ThreadExecutor(InProcessExecutor):
     def _serve(self) -> None:
         while (task := self._work.get()) is not None:
             claim, channel = task
-            if not channel.is_abandoned:  # while it waited for a thread
+            if not channel.is_abandoned:  # while it waited for a free thread
                 self._run_here(claim, channel)
             if channel.is_abandoned:
                 return  # another thread has taken its place
