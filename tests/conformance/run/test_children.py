@@ -385,12 +385,12 @@ def test_children_that_cannot_be_created_fail_the_step_without_a_retry(
 
 NOT_CHILDREN: dict[str, Callable[[Stepwell, NewStep], list[Any]]] = {
     "was passed twice": lambda app, draft: [draft, draft],
-    "children(leaf): give drafts": lambda app, draft: [draft, app.jobs["leaf"]],
-    "exists already": lambda app, draft: [draft, [app.enqueue("leaf", key="once")]],
-    "children(5): give drafts": lambda app, draft: [draft, 5],
-    "children('leaf'): give drafts": lambda app, draft: [draft, "leaf"],
-    "children({'action': 'leaf'}): give drafts": lambda app, draft: [draft, {"action": "leaf"}],
-    "children(None): give drafts": lambda app, draft: [[draft, None]],
+    "children(leaf): pass drafts": lambda app, draft: [draft, app.jobs["leaf"]],
+    "already exists": lambda app, draft: [draft, [app.enqueue("leaf", key="once")]],
+    "children(5): pass drafts": lambda app, draft: [draft, 5],
+    "children('leaf'): pass drafts": lambda app, draft: [draft, "leaf"],
+    "children({'action': 'leaf'}): pass drafts": lambda app, draft: [draft, {"action": "leaf"}],
+    "children(None): pass drafts": lambda app, draft: [[draft, None]],
     "index is": lambda app, draft: [NewStep(action="leaf", index="first")],  # type: ignore[arg-type]
     "depends_on is": lambda app, draft: [NewStep(action="leaf", depends_on=5)],  # type: ignore[arg-type]
     "has a different parent": lambda app, draft: [draft, NewStep(action="leaf", parent=draft)],

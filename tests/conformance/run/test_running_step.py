@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sqlite_file  # a job asks while it runs
 
 
 def test_current_step_is_the_step_that_the_code_runs_for(app: Stepwell, clock: ManualClock) -> None:
-    with pytest.raises(StepwellError, match="for code that runs as a step"):
+    with pytest.raises(StepwellError, match="outside of a running step"):
         current_step()
     seen: list[object] = []
 

@@ -306,8 +306,8 @@ def test_types_that_json_cannot_tell_apart_stay_as_stored_with_one_warning(
     assert signature.typed({"value": "1.5"}) == {"value": "1.5"}
     assert signature.result({"a": 1}) == {"a": 1}
     parameter, result = [record.getMessage() for record in caplog.records if record.name == "stepwell.jobs"]
-    assert parameter.startswith("the job take: its parameter value arrives as plain data")
-    assert result.startswith("the job take: its result arrives as plain data")
+    assert parameter.startswith("job take: its parameter value arrives as plain data")
+    assert result.startswith("job take: its result arrives as plain data")
 
 
 def test_annotations_without_ambiguity_give_no_warning(caplog: pytest.LogCaptureFixture) -> None:
