@@ -170,7 +170,7 @@ def test_a_step_whose_uuid_is_the_name_of_a_block_of_others_is_refused(engine: E
     ):
         with pytest.raises(InvalidStep, match="is the name of a block"):
             engine.app.enqueue_many([late])
-    with pytest.raises(InvalidStep, match="its own uuid for a child_block"):
+    with pytest.raises(InvalidStep, match="its own uuid as child_block"):
         engine.add("late", uuid=(own := str(uuid4())), child_block=own, index=2)
     assert engine.snapshot() == before
 
