@@ -84,9 +84,7 @@ class Handle(StepRef, Generic[R]):
             ) from None
         if not step.state.is_terminal:
             why = self._app.explain(step).summary
-            raise StepTimeout(
-                f"step {step.id} ({step.name}) has not ended in {timeout} s: it is {step.state}; {why}"
-            )
+            raise StepTimeout(f"step {step.id} ({step.name}) has not ended in {timeout} s: it is {step.state}; {why}")
         if step.state not in CONCLUDED:
             why = (step.error_message if step.state is State.FAILED else None) or step.reason or "no reason given"
             raise StepDidNotConclude(f"step {step.id} ({step.name}) is {step.state}: {why}", step)

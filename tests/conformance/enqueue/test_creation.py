@@ -137,7 +137,7 @@ def test_values_at_the_limits_are_stored_and_read_unchanged(engine: Engine) -> N
 def test_arguments_are_given_by_name(engine: Engine, arguments: Any) -> None:
     """They become the keywords of the job; anything else could never run."""
     for action in ("behave", "anything"):
-        with pytest.raises(InvalidStep, match="by name"):
+        with pytest.raises(InvalidStep, match="a dict of names"):
             engine.app.enqueue(action, arguments)
     assert engine.app.steps() == []
 

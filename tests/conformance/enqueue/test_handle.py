@@ -124,7 +124,7 @@ def test_a_child_that_was_never_written_times_out_with_the_reason(app: Stepwell)
 
     app.job()(Fails).enqueue()
     app.run_until_idle()
-    with pytest.raises(StepTimeout, match="is written when the code that made it has ended"):
+    with pytest.raises(StepTimeout, match="is written when the code that creates it ends"):
         handles[0].result(timeout=0)
 
 

@@ -274,7 +274,7 @@ def test_an_annotation_that_cannot_be_resolved_does_not_cost_the_others_their_ty
 
     signature = Signature("take", take, take)
     assert "its parameter what arrives as plain data" in caplog.text
-    assert "cannot be turned into Unknown" in caplog.text
+    assert "cannot be converted to Unknown" in caplog.text
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     assert signature.typed({"at": moment.isoformat(), "what": [1]}) == {"at": moment, "what": [1]}
     assert signature.result("1.5") == Decimal("1.5")

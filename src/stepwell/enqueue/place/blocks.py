@@ -93,7 +93,7 @@ def _refuse_occupied(tx: Transaction, block: str, placement: Placement, parent_i
     placement_verbs.lock_name(tx, name=f"block {block}")
     if (taken_by := placement_verbs.occupant_of_block(tx, block=block, parent=parent_id)) is not None:
         raise InvalidStep(
-            f"{placement.name!r} uses {block} as child_block, but step {taken_by} already does; nothing was written"
+            f"{placement.name!r} uses {block} as child_block, but step {taken_by} already uses it; nothing was written"
         )
 
 
