@@ -32,7 +32,7 @@ def test_whatever_a_job_does_to_its_process_its_step_ends_in_the_right_state(wel
         step = well[deed]
         assert (step.reason, step.rescues, step.retries, step.attempts) == ("poison", 4, 0, 4)
         assert well.path(deed).count(("Pending", "rescued")) == 3
-    assert "exit code 7" in str(well["os._exit"].error_message)
+    assert "exited with code 7" in str(well["os._exit"].error_message)
     assert "SIGKILL" in str(well["kill"].error_message)
     assert "SIGSEGV" in str(well["segfault"].error_message)
 

@@ -108,5 +108,5 @@ raise SystemExit(5)
 
 
 def test_steps_of_a_database_in_memory_are_not_given_to_other_processes() -> None:
-    with Stepwell("sqlite://") as app, pytest.raises(StepwellError, match="belongs to this process alone"):
+    with Stepwell("sqlite://") as app, pytest.raises(StepwellError, match="visible to this process only"):
         app.worker(executor="process", app_name="tests.survival.jobs:make")

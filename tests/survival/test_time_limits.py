@@ -71,7 +71,7 @@ def test_a_thread_that_exceeds_its_time_limit_is_abandoned_and_its_stale_write_i
     well.until_began("cancelled")
     well.app.cancel(well.refs["cancelled"], who="tester")
     well.add("politely cancelled", "wait politely")
-    well.until(lambda: "ending its run" not in worker.said and well["cancelled"].lease_worker is not None)
+    well.until(lambda: "abandoning the run" not in worker.said and well["cancelled"].lease_worker is not None)
     well.say("later")  # a thread cannot be ended: its lease stands until it ends by itself
     well.until(lambda: well["cancelled"].lease_worker is None)
     assert str(well["cancelled"].state) == "Cancelled"

@@ -36,7 +36,7 @@ class Loop:
         self._stop_requests.wake()
 
     def run(self) -> None:
-        """Run rounds until stopped. A failed round is retried after a delay; errors of `open` and `close` are raised."""
+        """Run rounds until stopped. A failed round is retried after a delay; errors of `open` and `close` raise."""
         part, delay = self.part, RetryDelay()
         with closing(part.listen()) as listener:
             part.open()

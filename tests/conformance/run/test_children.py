@@ -238,7 +238,7 @@ def test_a_root_that_a_job_creates_is_written_at_once_and_stays_whatever_becomes
 def test_a_child_in_a_transaction_of_the_caller_is_refused(app: Stepwell, clock: ManualClock) -> None:
     app.job(name="leaf")(lambda: None)
     script = parent_that(app, clock, lambda step: app.enqueue("leaf", parent=step, connection=object()), retries=0)
-    assert "leave out `connection`" in str(script.run().error_message)
+    assert "omit `connection`" in str(script.run().error_message)
 
 
 def test_waiting_for_the_result_of_an_own_child_is_refused(app: Stepwell, clock: ManualClock) -> None:
