@@ -22,7 +22,7 @@ from stepwell.store import Transaction
 from stepwell.testing import behave
 from tests.postgres_server import _server_user, server_url
 from tests.survival.pooler import NoPooler, Program, pgbouncer
-from tests.survival.support import Well
+from tests.survival.support import Cluster
 
 _WHERE = ("host", "port", "user", "password")
 
@@ -105,22 +105,22 @@ def test_workers_and_dispatchers_work_behind_a_pooler_in_transaction_mode(
     pooled_url: tuple[str, str], tmp_path: Path
 ) -> None:
     pooled, direct = pooled_url
-    well = Well(direct, tmp_path)
+    cluster = Cluster(direct, tmp_path)
     try:
-        workers = [well.start("up", url=pooled, executor=executor) for executor in ("process", "thread")]
+        workers = [cluster.start("up", url=pooled, executor=executor) for executor in ("process", "thread")]
         for number in range(20):
-            well.add(f"step {number}")
+            cluster.add(f"step {number}")
         for number in range(4):
-            well.add(f"staged {number}", action="three_stages")
-        well.until(lambda: set(well.states().values()) == {"Completed"}, tick=False, reap=False)
-        assert [len(well.entries("began", f"step {number}")) for number in range(20)] == [1] * 20
-        assert [len(well.entries("computed", f"staged {number}")) for number in range(4)] == [1] * 4
+            cluster.add(f"staged {number}", action="three_stages")
+        cluster.until(lambda: set(cluster.states().values()) == {"Completed"}, tick=False, reap=False)
+        assert [len(cluster.entries("started", f"step {number}")) for number in range(20)] == [1] * 20
+        assert [len(cluster.entries("computed", f"staged {number}")) for number in range(4)] == [1] * 4
         for worker in workers:
             assert worker.stop() == 0
-            assert "rror" not in worker.said
-        well.check()
+            assert "rror" not in worker.output
+        cluster.check()
     finally:
-        well.close()
+        cluster.close()
 
 
 @pytest.mark.postgres
