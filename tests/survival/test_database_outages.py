@@ -1,4 +1,4 @@
-"""A database that goes away, or whose answer to a commit is lost: nothing lost, nothing done twice (SPEC 6, 11)."""
+"""Database outages, and commits whose response is lost: nothing is lost and nothing is done twice (SPEC 6, 11)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_commit_whose_response_is_lost_is_neither_lost_nor_done_twice(
         cluster.until_states(**{label: "Completed"})
         assert proxy.has_dropped, label
         computed = len(cluster.entries("computed", label))
-        # A thread has no way to ask again: its run is handed back and begins where the database says it had come to.
+        # A thread cannot repeat the write: its run is handed back, and resumes at the stage that the database recorded.
         assert computed == (2 if (executor, when) == ("thread", "before") else 1)
         children = [step for step in cluster.app.steps(limit=500) if step.label == f"child of {label}"]
         assert [str(child.state) for child in children] == ["Completed"]

@@ -1,4 +1,4 @@
-"""Stopping: no new work, a grace period, then handed back unspent; a second signal stops at once (SPEC 6)."""
+"""Stopping: no new work, a grace period, then steps return to Pending; a second signal stops at once (SPEC 6)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_after_a_signal_running_steps_get_the_grace_period_and_nothing_new_begin
     assert worker.process.wait(WAIT_SECONDS) == 0, worker.output
     cluster.until_gone(pids)
     assert (str(cluster["short"].state), cluster["short"].rescues) == ("Completed", 0)
-    assert ("Pending", "handed_back") in cluster.path("long")  # the dispatcher may have had the last word
+    assert ("Pending", "handed_back") in cluster.path("long")  # the dispatcher may have dispatched it again
     assert (cluster["long"].attempts, cluster["long"].rescues, cluster["long"].lease_worker) == (0, 0, None)
     assert str(cluster["waiting"].state) in ("Pending", "Dispatched")
     assert not cluster.entries("started", "waiting")
@@ -49,7 +49,7 @@ def test_a_second_signal_stops_at_once(cluster: Cluster, executor: str) -> None:
     started = cluster.until_started("hung")
     pids = set(worker.descendant_pids())
     worker.signal(signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):  # two at once are taken for one that was sent to all
+    with pytest.raises(subprocess.TimeoutExpired):  # two at once count as one that was sent to all
         worker.process.wait(SAME_SIGNAL_SECONDS + 0.1)
     worker.signal(signal.SIGINT)
     assert worker.process.wait(WAIT_SECONDS) == 0, worker.output

@@ -49,7 +49,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_repeats_nothing_that_had_ende
 
 
 def test_the_steps_of_a_worker_killed_while_they_ran_are_run_by_another(cluster: Cluster) -> None:
-    """And its slots do not outlive it; and a compute that was recorded is not run a second time."""
+    """Its slots do not outlive it, and a compute that was recorded does not run again."""
     cluster.add("running", "wait", go="go")
     cluster.add("staged", action="three_stages", go="go")
     killed = cluster.start()
@@ -70,7 +70,7 @@ def test_the_steps_of_a_worker_killed_while_they_ran_are_run_by_another(cluster:
 
 
 def test_the_heartbeat_process_of_a_thread_worker_does_not_outlive_it(cluster: Cluster) -> None:
-    """Even when a job has forked, and the copy holds on to everything that the worker had open."""
+    """Even if a job has forked, and the copy keeps every file of the worker open."""
     cluster.add("forks", "fork a copy")
     cluster.add("running", "wait", go="go")
     killed = cluster.start(executor="thread")

@@ -105,7 +105,7 @@ def test_a_job_that_holds_the_gil_beyond_the_lease_does_not_stop_the_heartbeat_o
     queues = {"process": "candles", "thread": "indicators"}  # one worker for each, both at once
     for executor, queue in queues.items():
         cluster.add(executor, "hold the gil", seconds=seconds, queue=queue)
-        # The lease is longer than this machine ever stands still.
+        # The lease is longer than any pause of an overloaded machine.
         cluster.start(executor=executor, lease=6.0, options=("--queues", queue))
     cluster.until_states(process="Completed", thread="Completed")
     for executor in queues:
@@ -129,7 +129,7 @@ def test_a_process_that_a_job_left_behind_blocks_no_other_step_and_ends_with_the
 
 
 def test_a_worker_keeps_working_when_all_its_other_processes_are_killed(cluster: Cluster) -> None:
-    """The out-of-memory killer chooses freely: slots, fork server, the process that beats for threads."""
+    """The out-of-memory killer may pick any of them: slots, fork server, heartbeat process."""
     worker = cluster.start("worker", options=["-v"])
     cluster.add("before", "wait", go="never")
     cluster.until_started("before")

@@ -27,7 +27,7 @@ def test_a_worker_suspended_beyond_its_lease_loses_its_steps_and_keeps_working(c
     assert cluster["held"].lease_worker is None
     another = cluster.app.inline_runner(slots=1)
     (claim,) = cluster.until(lambda: another.claim(1))
-    cluster.release("go")  # the first run ends before its worker learns that it was taken for dead
+    cluster.release("go")  # the first run ends before its worker notices that it was declared dead
     if executor == "process":
         cluster.until(lambda: cluster.entries("ended", "held"))
     worker.signal(signal.SIGCONT)
@@ -52,7 +52,7 @@ def test_a_worker_suspended_beyond_its_lease_loses_its_steps_and_keeps_working(c
 
 
 def _idle_worker(cluster: Cluster) -> Worker:
-    """One whose rounds the test makes."""
+    """A worker whose rounds the test runs."""
     worker = cluster.app.worker(slots=1)
     worker._reconciler.next_at = math.inf
     return worker
@@ -67,7 +67,7 @@ def test_a_claim_that_waited_through_a_long_suspension_is_not_started(cluster: C
     cluster.add("ahead")
     claims = cluster.app.database.transact(lambda tx: worker._exchange._claim(tx, 1))
     worker._in_flight.add_claims(claims, time.monotonic() - 10.0)
-    worker.stop()  # only so that it does not claim the step anew
+    worker.stop()  # only so that it does not claim the step again
     worker.round(())
     assert not cluster.entries("started", "ahead")
     assert ("Pending", "handed_back") in cluster.path("ahead")

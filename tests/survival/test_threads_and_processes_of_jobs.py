@@ -1,4 +1,4 @@
-"""Threads, tasks and processes that a job starts act for its run while it runs, and end with no other."""
+"""Threads, tasks and processes that a job starts belong to its run, and cannot affect another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell import Stepwell, StepwellError
 from tests.survival import jobs
 from tests.survival.support import ROOT, Cluster
 
-# Each executor and each database, but not all pairs: what a job starts never speaks to the database itself.
+# Each executor and each database, but not all pairs: what a job starts never uses the database directly.
 EXECUTORS = pytest.mark.parametrize(
     ("shared_database_url", "executor"),
     [
@@ -78,7 +78,7 @@ def test_a_job_may_have_processes_of_its_own(cluster: Cluster) -> None:
 
 
 def test_a_job_that_only_the_worker_knows_fails_with_the_reason(cluster: Cluster) -> None:
-    """The processes of the slots import the app by its name: what a program defines besides, they do not know."""
+    """The processes of the slots import the app by its name: they do not know jobs that a program defines later."""
     program = """
 from tests.survival import jobs
 app = jobs.make()
@@ -98,7 +98,7 @@ app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make").run
 
 
 def test_a_worker_that_is_never_run_leaves_no_process_behind(tmp_path: Path) -> None:
-    """Also where something fails between the two."""
+    """For example because the program fails before it runs the worker."""
     program = f"""
 from stepwell import Stepwell
 Stepwell("sqlite:///{tmp_path}/x.db").worker(executor="process", app_name="tests.survival.jobs:make")

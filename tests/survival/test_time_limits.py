@@ -1,4 +1,4 @@
-"""Timeout, cooldown and cancellation, with code that listens and code that does not (SPEC 6)."""
+"""Timeout, cooldown and cancellation, with cooperative code and code that ignores them (SPEC 6)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_thread_that_exceeds_its_time_limit_is_abandoned_and_its_stale_write_i
 ) -> None:
     worker = cluster.start(executor=executor, slots=1)
     cluster.add("hung", "wait", go="go", timeout=0.2, cooldown=0.3)
-    cluster.until_started("hung", 2)  # in the only slot: the thread that hangs keeps nobody from it
+    cluster.until_started("hung", 2)  # in the only slot: the hanging thread does not occupy it
     assert ("Pending", "not_completed") in cluster.path("hung")
     assert not cluster.entries("ended", "hung")
     cluster.release("go")
@@ -72,7 +72,7 @@ def test_a_thread_that_exceeds_its_time_limit_is_abandoned_and_its_stale_write_i
     cluster.app.cancel(cluster.refs["cancelled"], who="tester")
     cluster.add("cooperatively cancelled", "wait cooperatively")
     cluster.until(lambda: "abandoning the run" not in worker.output and cluster["cancelled"].lease_worker is not None)
-    cluster.release("later")  # a thread cannot be ended: its lease stands until it ends by itself
+    cluster.release("later")  # a thread cannot be killed: its lease is held until it ends by itself
     cluster.until(lambda: cluster["cancelled"].lease_worker is None)
     assert str(cluster["cancelled"].state) == "Cancelled"
     cluster.until_started("cooperatively cancelled")

@@ -58,8 +58,8 @@ def test_a_limit_that_cannot_be_read_is_refused_and_nothing_changes(app: Stepwel
         ("shop", "does not name an app"),
         ("no_such_module:app", "no module named 'no_such_module'"),
         ("json:dumps", "dumps"),
-        ("json:nothing", "json has no 'nothing'"),
-        ("json:decoder.nothing", "json has no 'decoder.nothing'"),
+        ("json:nothing", "module json has no variable 'nothing'"),
+        ("json:decoder.nothing", "module json has no variable 'decoder.nothing'"),
         ("json:decoder", "json:decoder is of type module"),
     ],
 )
