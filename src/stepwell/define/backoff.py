@@ -99,13 +99,13 @@ def retry_after(error: BaseException) -> float | None:
     (2.5, None)
     """
     try:
-        said: Any = getattr(error, "retry_after", None)
-        if said is None:
-            said = error.response.headers.get("Retry-After")  # type: ignore[attr-defined]
-        if isinstance(said, datetime):
-            return max(0.0, (said - datetime.now(said.tzinfo)).total_seconds())
-        if isinstance(said, str) and not said.strip().replace(".", "", 1).isdigit():
-            return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
-        return None if said is None or math.isnan(seconds := float(said)) else max(0.0, seconds)
+        requested: Any = getattr(error, "retry_after", None)
+        if requested is None:
+            requested = error.response.headers.get("Retry-After")  # type: ignore[attr-defined]
+        if isinstance(requested, datetime):
+            return max(0.0, (requested - datetime.now(requested.tzinfo)).total_seconds())
+        if isinstance(requested, str) and not requested.strip().replace(".", "", 1).isdigit():
+            return max(0.0, (parsedate_to_datetime(requested) - datetime.now(UTC)).total_seconds())
+        return None if requested is None or math.isnan(seconds := float(requested)) else max(0.0, seconds)
     except Exception:  # a third-party error: these attributes may be anything
         return None

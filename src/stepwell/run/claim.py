@@ -57,32 +57,37 @@ class Claimer:
         return [claimed[id] for id in ids if id in claimed]
 
     def _pick(self, tx: Transaction, limit: int, running: Mapping[str, int]) -> list[int]:
-        room = headroom_for_claim(tx) if claims.begin_claim(tx) else None
+        headroom = headroom_for_claim(tx) if claims.begin_claim(tx) else None
         found = claims.pick_for_claim(
             tx,
             worker=self._worker.id,
             limit=limit,
-            most=limit if room is None and self._strategy is None else ALL_CANDIDATES,
+            most=limit if headroom is None and self._strategy is None else ALL_CANDIDATES,
             high=limit - limit // NORMAL_SHARE - (self._turn % NORMAL_SHARE == 0),
             open_too=not self._waits_for_ticks,
-            full_queues=[] if room is None else room.full_queues(),
-            full_actions=[] if room is None else room.full_actions(),
+            full_queues=[] if headroom is None else headroom.full_queues(),
+            full_actions=[] if headroom is None else headroom.full_actions(),
         )
         if self._strategy is not None:
-            found = self._share_out(self._strategy, found, limit, running, room)
-        if room is not None:
-            found = [each for each in found if room.take(each.queue, each.action)]
+            found = self._share_out(self._strategy, found, limit, running, headroom)
+        if headroom is not None:
+            found = [each for each in found if headroom.take(each.queue, each.action)]
         return [each.step_id for each in found[:limit]]
 
     def _share_out(
-        self, strategy: Strategy, found: list[Candidate], limit: int, running: Mapping[str, int], room: Headroom | None
+        self,
+        strategy: Strategy,
+        found: list[Candidate],
+        limit: int,
+        running: Mapping[str, int],
+        headroom: Headroom | None,
     ) -> list[Candidate]:
         """The steps that the strategy grants, then the rest by age, in case a limit excludes some of the first."""
         waiting = Counter(each.action for each in found)
-        if room is not None:  # do not grant what a limit excludes: the turn would be wasted
-            limit = min(limit, room.left(Counter(each.queue for each in found)))
+        if headroom is not None:  # do not grant what a limit excludes: the turn would be wasted
+            limit = min(limit, headroom.left(Counter(each.queue for each in found)))
             waiting = Counter(
-                {action: min(count, room.actions.get(action, count)) for action, count in waiting.items()}
+                {action: min(count, headroom.actions.get(action, count)) for action, count in waiting.items()}
             )
         grants = safe_grants(strategy, limit, waiting, self._weights, running)
         if grants is None:

@@ -25,7 +25,7 @@ _OURS: Final = (os.path.dirname(os.path.dirname(__file__)) + os.sep, importlib._
 
 
 def load_app(name: str) -> Stepwell:
-    """Import the app. The name must come from the person who starts the program, never from data."""
+    """Import the app. The name must come from the command line or the configuration, never from data."""
     from stepwell.app import Stepwell
 
     module_name, _, attribute = name.partition(":")

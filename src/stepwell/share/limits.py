@@ -67,14 +67,14 @@ def headroom_for_claim(tx: Transaction) -> Headroom:
         queues[count.queue] += count.running
         actions[count.action] += count.running
     counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
-    room = Headroom(None, {}, {})
+    headroom = Headroom(None, {}, {})
     for row in limits:
         if row.kind == "total":
-            room.total = max(0, row.maximum - queues.total())
+            headroom.total = max(0, row.maximum - queues.total())
         else:
             left = max(0, row.maximum - counts[row.kind][row.name])
-            (room.queues if row.kind == "queue" else room.actions)[row.name] = left
-    return room
+            (headroom.queues if row.kind == "queue" else headroom.actions)[row.name] = left
+    return headroom
 
 
 def unblock_keys(tx: Transaction, now: datetime) -> int:
@@ -116,7 +116,7 @@ class Limits:
             raise StepwellError(f"invalid limit {kind!r} {name!r}: pass 'total', or 'queue' or 'action' with a name")
         _check(kind, name, maximum)
         self._database.transact(lambda tx: _write(tx, kind, name, maximum))
-        self._look_at_keys(kind, name)
+        self._recheck_keys(kind, name)
 
     def apply_declared(self, wanted: Mapping[str, int | None]) -> None:
         """Apply the limits that the jobs of an app declare (`max_running`), by action; None: no limit declared.
@@ -150,9 +150,9 @@ class Limits:
 
         if self._database.read(look):
             for action in self._database.transact(work):
-                self._look_at_keys("action", action)
+                self._recheck_keys("action", action)
 
-    def _look_at_keys(self, kind: Kind, name: str) -> None:
+    def _recheck_keys(self, kind: Kind, name: str) -> None:
         """A limit of 0 closes a lane, as if no worker served it: decide its keys again."""
         if kind != "total":
             self._database.transact(lambda tx: keys.mark_keys_under_limit(tx, kind=kind, name=name))

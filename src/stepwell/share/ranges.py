@@ -21,7 +21,7 @@ Uid: TypeAlias = str | int | UUID
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
 
 # At most schema.table.column. Names are not quoted: PostgreSQL would no longer fold their case, and SQLite
-# would take a quoted name that it does not know for a text.
+# would treat an unknown quoted name as a string literal.
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}", re.ASCII)
 
 
@@ -92,7 +92,7 @@ class HashRange:
         if type(self.resources) is not int or not 1 <= self.resources <= len(HEX):
             raise InvalidRange(
                 f"a HashRange cannot have {self.resources!r} resources: it splits the work over the {len(HEX)} hex "
-                f"characters of a hash, so give it a whole number from 1 to {len(HEX)}"
+                f"characters of a hash, so pass a whole number from 1 to {len(HEX)}"
             )
 
     def partitions(self) -> list[Partition]:

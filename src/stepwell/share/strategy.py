@@ -18,8 +18,8 @@ Weight: TypeAlias = int | float | Decimal | Fraction
 Order: TypeAlias = Literal["by age", "by weight"]
 
 DEFAULT_WEIGHT: Final = 1
-# High-priority steps come first, but while others wait they get one slot in this many, or one claim in this many if
-# there are fewer slots: a constant load of high-priority steps starves nothing. `pick` in sql/*/tick.sql repeats it.
+# High-priority steps come first, but one slot in this many (with fewer slots: one claim in this many) goes to the
+# others while any of them waits, so that high-priority steps cannot starve them. `pick` in sql/*/tick.sql repeats it.
 NORMAL_SHARE: Final = 8
 
 NONE: Final[Mapping[str, int]] = MappingProxyType({})

@@ -58,7 +58,7 @@ def test_a_unique_id_is_one_part_with_everything(uid: Any) -> None:
 
 @pytest.mark.parametrize("resources", [0, 17, -1, 2.5, "4", True, None], ids=repr)
 def test_resources_outside_of_1_to_16_are_refused(resources: Any) -> None:
-    with pytest.raises(InvalidRange, match="16 hex characters of a hash, so give it a whole number from 1 to 16"):
+    with pytest.raises(InvalidRange, match="16 hex characters of a hash, so pass a whole number from 1 to 16"):
         HashRange(resources)
 
 

@@ -98,7 +98,7 @@ class ProcessExecutor(Executor):
 
     def _collect(self, slot: Slot) -> list[Ended]:
         ended: list[Ended] = []
-        alive = slot.is_alive()  # asked first: what it sent before it died is still in the pipe
+        alive = slot.is_alive()  # checked first: messages sent before its death are still in the pipe
         try:
             for run in self._messages.receive(slot):
                 ended.append(run)  # one by one: those before an error count

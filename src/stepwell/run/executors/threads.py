@@ -34,7 +34,7 @@ class ThreadExecutor(InProcessExecutor):
             if not channel.is_abandoned:  # while it waited for a free thread
                 self._run_here(claim, channel)
             if channel.is_abandoned:
-                return  # another thread has taken its place
+                return  # its slot has a new thread
 
     def abandon(self, claim: Claim) -> None:
         if claim.key in self._channels:
