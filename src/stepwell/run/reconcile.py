@@ -62,7 +62,7 @@ class Reconciler:
         self._last_round = time.monotonic()
 
     def check_for_pause(self, now: float) -> None:
-        """Whether this process or the machine was suspended: then the stored leases may have changed."""
+        """Detect that this process or the machine was suspended: then the stored leases may have changed."""
         if now - self._last_round > self._row.alive_seconds / 2:
             self.assume_stale()
 
