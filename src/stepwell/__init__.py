@@ -1,4 +1,4 @@
-"""Stepwell: a durable step dispatcher. Background work as rows in a database that people can read."""
+"""Stepwell: a durable step dispatcher. Background work is rows in SQLite or PostgreSQL."""
 
 from __future__ import annotations
 

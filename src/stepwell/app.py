@@ -1,4 +1,4 @@
-"""The app: one object that ties a database, its jobs and everything one can do with steps together."""
+"""The app: one object with a database, its jobs and everything one can do with steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from stepwell.run.finish import Finisher
 from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep
 from stepwell.run.worker import Worker
-from stepwell.run.worker_row import usual_queues
+from stepwell.run.worker_row import default_queues
 from stepwell.service.crew import Crew
 from stepwell.service.locate import name_of
 from stepwell.service.part import Part
@@ -65,7 +65,7 @@ class Stepwell:
     >>> app.step(step).response
     42
 
-    `queues` are names of queues beyond the usual ones; those that jobs name need not be said again.
+    `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Stepwell:
         self._crews: list[Crew] = []
 
     def open(self) -> Self:
-        """Connect now, and make sure of the schema; without this, the first use does it."""
+        """Connect and check the schema now; otherwise the first use does."""
         self.database.open()
         return self
 
@@ -119,9 +119,9 @@ class Stepwell:
     def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> StepRef:
         """Create one step; `settings` are the fields of `NewStep`.
 
-        A job of this app brings its own settings and checks the arguments, as its own `enqueue` does; any other action
-        is taken as it comes, because another program may know it. With `connection`, an open `sqlite3` or `psycopg`
-        connection, the step is committed or rolled back with the caller's transaction.
+        If a job of this app has this action, its settings apply and the arguments are checked, as in the job's own
+        `enqueue`; any other action is accepted, because another program may run it. With `connection`, an open
+        `sqlite3` or `psycopg` connection, the step is committed or rolled back with the caller's transaction.
         """
         draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
         return self.enqueue_many([draft], connection=connection)[0]
@@ -134,22 +134,22 @@ class Stepwell:
     def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:
         """Create many steps at once, all or none; they may be each other's parents and dependencies.
 
-        A `NewStep` of a job of this app is treated as in `enqueue`: the job checks the arguments, and its settings hold
-        for what is left at its default. Children of the step that runs this code are part of its result: they are
-        written with the end of its compute.
+        A `NewStep` of a job of this app is treated as in `enqueue`: the arguments are checked, and the job's settings
+        apply to fields that are left at their defaults. Children of the running step that calls this are part of its
+        result: they are written when its compute ends.
         """
         drafts = list(map(self.jobs.redraft, drafts))
         running = self.running_steps.parent_of(drafts)
         if running is not None:
             if connection is not None:
-                raise InvalidStep("children of the step that runs are written with its own end: leave out `connection`")
-            return running.keep(drafts)
+                raise InvalidStep("children of the running step are written when its compute ends: omit `connection`")
+            return running.add_children(drafts)
         return self._creator.create(drafts, self.database.now(), connection)
 
     # dispatch and run -----------------------------------------------------------------------------------
 
     def dispatcher(self, groups: Collection[str] | None = None, *, batch_limit: int = BATCH_LIMIT) -> Dispatcher:
-        """A dispatcher for all groups or for some."""
+        """A dispatcher for all groups, or for some."""
         return Dispatcher(self.database, self._creator, groups, batch_limit)
 
     def dispatch_once(self, group: str | None = None) -> list[TickReport]:
@@ -158,7 +158,7 @@ class Stepwell:
 
     def inline_runner(self, *, queues: Sequence[str] = (), slots: int = 8, watch: Watch | None = None) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
-        queues = queues or usual_queues(self._queues())
+        queues = queues or default_queues(self._queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
     def reaper(self, *, round_seconds: float = ROUND_SECONDS) -> Reaper:
@@ -166,7 +166,7 @@ class Stepwell:
         return Reaper(self.database, self.events, round_seconds=round_seconds)
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
-        """A worker with a number of slots: threads of this process, processes of their own, or one event loop."""
+        """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
         return self._workers.build(WorkerSettings(**settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher) -> list[Part]:
@@ -178,11 +178,11 @@ class Stepwell:
         return ReaperPart(self.reaper(), self.database)
 
     def parts(self, worker: Worker) -> list[Part]:
-        """A worker with everything that has to run somewhere beside it: a dispatcher, the sweep and a reaper."""
+        """A worker and the other parts that a system needs: a dispatcher, the sweep and a reaper."""
         return [worker, *self.dispatcher_parts(self.dispatcher()), self.reaper_part()]
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
-        """Dispatch, run and reap in this program until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
+        """Dispatch, run and reap in this process until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
         with Crew(self.parts(self.worker(**worker))) as crew:
             self._crews.append(crew)
             try:
@@ -191,16 +191,16 @@ class Stepwell:
                 self._crews.remove(crew)
 
     def stop(self) -> None:
-        """Let every `run` of this app come to its end (from another thread, or from a job), as a signal does.
+        """Stop every `run` of this app gracefully, like a signal; call it from another thread or from a job.
 
-        A second call ends what runs at once, unless it comes in the same instant as the first.
+        A second call, at least half a second later, ends running steps at once.
         """
         for crew in self._crews:
             crew.stop()
 
     def run_until_idle(self, *, slots: int = 8, watch: Watch | None = None, max_rounds: int = 100_000) -> int:
-        """Dispatch and run inline until nothing more can be done now; returns how many runs there were."""
-        queues = usual_queues(self._queues())
+        """Dispatch and run inline until no step can run now; returns the number of runs."""
+        queues = default_queues(self._queues())
         runner = InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch, waits_for_ticks=False)
         try:
             return runner.run_until_idle(self.dispatcher(), max_rounds)
@@ -234,11 +234,11 @@ class Stepwell:
         return explaining.explain(self.database, self.step(which))
 
     def stats(self) -> dict[str, Any]:
-        """Counts by state, stage and group."""
+        """Step counts by state, by readiness and by group."""
         return self.reader.stats()
 
     def workers(self) -> list[dict[str, Any]]:
-        """The workers, what they serve and how much they run."""
+        """The workers, the lanes they serve and how many steps they run."""
         return self.reader.workers()
 
     def groups(self) -> list[dict[str, Any]]:
@@ -252,11 +252,11 @@ class Stepwell:
     # act ----------------------------------------------------------------------------------------------
 
     def retry(self, which: AnyStep, *, who: str, why: str | None = None) -> list[int]:
-        """Return a step to Pending with what ended because of it; returns the ids of all revived steps."""
+        """Return a step, and the steps that ended because of it, to Pending; returns the ids of all revived steps."""
         return self.actions.retry(self.step(which).id, who, why)
 
     def cancel(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
-        """Cancel a step and, with the next ticks, all below it."""
+        """Cancel a step and, in the next ticks, its descendants."""
         self.actions.cancel(self.step(which).id, who, why)
 
     def skip(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
@@ -264,11 +264,11 @@ class Stepwell:
         self.actions.skip(self.step(which).id, who, why)
 
     def complete(self, which: AnyStep, *, who: str, why: str | None = None, response: Any = None) -> None:
-        """Resolve a step by hand, with a result."""
+        """Complete a step by hand, with a result."""
         self.actions.complete(self.step(which).id, who, why, response)
 
     def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
-        """Move a step by hand to another state, as far as the table of transitions allows it to an operator."""
+        """Change the state of a step by hand, as the transition table allows an operator."""
         transition_by_hand(self.actions, self.step(which), state, who, why)
 
     def pause_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
@@ -276,7 +276,7 @@ class Stepwell:
         self.actions.pause_workflow(_workflow_of(self.step(which)), who, why)
 
     def resume_workflow(self, which: AnyStep, *, who: str) -> None:
-        """Let a paused workflow continue."""
+        """Resume a paused workflow."""
         self.actions.resume_workflow(_workflow_of(self.step(which)), who)
 
     # check --------------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Stepwell:
         return invariants.check_invariants(self.database)
 
     def sweep(self) -> list[sweeping.Finding]:
-        """Check that marks and agenda are right; repairs and returns what is not."""
+        """Check marks and agenda; repairs what is wrong and returns what it repaired."""
         return sweeping.sweep(self.database)
 
 

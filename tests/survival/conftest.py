@@ -1,4 +1,4 @@
-"""Survival tests need to look into /proc, and every process they start is ended with the test."""
+"""Survival tests read /proc, and every process they start is killed with the test."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.survival.support import Well
+from tests.survival.support import Cluster
 
 HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Every test here starts processes, and waits for leases to end."""
+    """Every test here starts processes and waits for leases to expire."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
-def well(shared_database_url: str, tmp_path: Path) -> Iterator[Well]:
-    """A well on both databases; the promises are checked when the test is over."""
-    well = Well(shared_database_url, tmp_path)
+def cluster(shared_database_url: str, tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster on each database; the invariants are checked at the end of the test."""
+    cluster = Cluster(shared_database_url, tmp_path)
     try:
-        yield well
-        well.check()
+        yield cluster
+        cluster.check()
     finally:
-        well.close()
+        cluster.close()

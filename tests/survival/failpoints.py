@@ -1,4 +1,4 @@
-"""Points in a step's life at which a worker of these tests is killed, once: by code that only these tests put there."""
+"""Failpoints: points in a step's life at which a worker of these tests kills itself, once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ POINTS = (
 
 
 def arm(folder: Path) -> None:
-    """Put the failpoint of the environment in place."""
+    """Install the failpoint that the environment names."""
     point = os.environ.get(VARIABLE)
     fired = folder / "fired"
 
     def fire() -> None:
-        """Nobody gets by: not even to a `finally`."""
+        """SIGKILL, so that not even a `finally` runs."""
         try:
             os.close(os.open(fired, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
@@ -43,7 +43,7 @@ def arm(folder: Path) -> None:
         return claims
 
     def starting(self: Handover, now: float, *, stopping: bool) -> None:
-        if self._ledger.waiting:
+        if self._in_flight.waiting:
             fire()
         start(self, now, stopping=stopping)
 
@@ -69,4 +69,4 @@ def arm(folder: Path) -> None:
         case "after the end is committed":
             Exchange._settle = settling  # type: ignore[method-assign]
         case _:
-            raise ValueError(f"there is no failpoint {point!r}")
+            raise ValueError(f"unknown failpoint {point!r}")

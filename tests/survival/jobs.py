@@ -1,7 +1,7 @@
-"""The app that the workers of these tests run: jobs that do the worst a job can do, and a diary of every run.
+"""The app that the workers of these tests run: jobs that misbehave in every way, and a log of every run.
 
 `make` builds it from the environment, in the worker and in each of its slots. `STEPWELL_TEST_FAILPOINT` names the point
-at which the worker that comes to it first is killed: see `failpoints`.
+at which the first worker that reaches it is killed: see `failpoints`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def folder() -> Path:
 
 
 def note(event: str, **facts: Any) -> None:
-    """A line in the diary, whole or not at all, which outlives the process at once."""
+    """Append a line to the run log, atomically; it survives the death of the process."""
     step = current_step()
     facts = {"token": step._facts.lease_token, "pid": os.getpid(), **facts}
     line = " ".join([event, str(step.label), *(f"{name}={value}" for name, value in facts.items())])
-    file = os.open(folder() / "diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    file = os.open(folder() / "run_log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, line.encode() + b"\n")
     os.close(file)
 
@@ -64,16 +64,16 @@ def define(app: Stepwell) -> None:
     app.job(name="three_stages", retries=0)(ThreeStages)
 
 
-def act(deed: str = "", seconds: float = 0.0, go: str = "") -> Any:
-    """Do a deed; `go` names a file to wait for."""
-    note("began")
-    result = _DEEDS[deed](seconds, go) if deed else None
+def act(behaviour: str = "", seconds: float = 0.0, go: str = "") -> Any:
+    """Behave in the given way; `go` names a file to wait for."""
+    note("started")
+    result = _BEHAVIOURS[behaviour](seconds, go) if behaviour else None
     note("ended")
     return result
 
 
 async def act_async(seconds: float = 0.0, go: str = "") -> str:
-    note("began")
+    note("started")
     while not (folder() / go).exists():
         await asyncio.sleep(0.01)
     note("ended")
@@ -81,7 +81,7 @@ async def act_async(seconds: float = 0.0, go: str = "") -> str:
 
 
 async def block_the_loop(go: str) -> None:
-    note("began")
+    note("started")
     _wait(0.0, go)
     note("ended")
 
@@ -90,7 +90,7 @@ async def exit_in_a_task() -> None:
     async def leave() -> None:
         sys.exit(3)
 
-    note("began")
+    note("started")
     await asyncio.create_task(leave())
 
 
@@ -102,7 +102,7 @@ async def create_a_child_by_number() -> None:
 
 
 class ThreeStages(Job):
-    """Its compute makes a child; its `complete` may have to wait."""
+    """Its `compute` creates a child; its `complete` may wait."""
 
     def __init__(self, go: str = "") -> None:
         self.go = go
@@ -124,8 +124,8 @@ def _wait(seconds: float, go: str) -> str:
     return "waited"
 
 
-def _wait_politely(seconds: float, go: str) -> Any:
-    """As code should: an eye on the time and on whether it is still wanted."""
+def _wait_cooperatively(seconds: float, go: str) -> Any:
+    """Like well-behaved code: checks the timeout and the cancel request."""
     step = current_step()
     while not step.timeout_reached and not step.cancel_requested:
         time.sleep(0.01)
@@ -137,7 +137,7 @@ def _hold_the_gil(seconds: float, go: str) -> None:
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 
-def _swallow(seconds: float, go: str) -> None:
+def _ignore_exceptions(seconds: float, go: str) -> None:
     while True:
         try:
             time.sleep(0.01)
@@ -145,19 +145,19 @@ def _swallow(seconds: float, go: str) -> None:
             continue
 
 
-def _eat_memory(seconds: float, go: str) -> None:
-    eaten = []
+def _exhaust_memory(seconds: float, go: str) -> None:
+    allocated = []
     while True:
-        eaten.append(bytearray(16 << 20))
+        allocated.append(bytearray(16 << 20))
 
 
 def _fork_and_leave(seconds: float, go: str) -> int:
-    """A child in the same process group, which outlives the run."""
+    """Start a child in the same process group that outlives the run."""
     return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
 
 
 def _fork_a_copy(seconds: float, go: str) -> int:
-    """It holds on to every file that the process had open."""
+    """The copy keeps every file open that the process had open."""
     child = os.fork()
     if child == 0:
         time.sleep(600)
@@ -166,7 +166,7 @@ def _fork_a_copy(seconds: float, go: str) -> int:
 
 
 def _fork_and_both_return(seconds: float, go: str) -> str:
-    """The classic mistake: the forked copy goes on as if it were the slot itself."""
+    """The classic mistake: the forked copy continues as if it were the slot itself."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -174,35 +174,35 @@ def _fork_and_both_return(seconds: float, go: str) -> str:
     return "the copy"
 
 
-def _spoil_stdout(seconds: float, go: str) -> str:
+def _close_stdout(seconds: float, go: str) -> str:
     sys.stdout.close()
     sys.stderr = None
-    return "spoilt"
+    return "closed"
 
 
-def _die_in_the_middle_of_a_word(seconds: float, go: str) -> None:
-    """Half a message in the pipe, and a forked copy that keeps it open: no end of file comes."""
-    line: Any = current_step()._channel
+def _die_mid_message(seconds: float, go: str) -> None:
+    """Write half a message into the pipe, which a forked copy keeps open: there is no end of file."""
+    channel: Any = current_step()._channel
     if os.fork() == 0:
         time.sleep(600)
-    os.write(line._connection.fileno(), struct.pack("!i", 1_000_000) + b"half")
+    os.write(channel._connection.fileno(), struct.pack("!i", 1_000_000) + b"half")
     os._exit(7)
 
 
-def _talk_nonsense(seconds: float, go: str) -> None:
-    line: Any = current_step()._channel
-    os.write(line._connection.fileno(), struct.pack("!i", 4) + b"\xc1\xc1\xc1\xc1")
+def _send_garbage(seconds: float, go: str) -> None:
+    channel: Any = current_step()._channel
+    os.write(channel._connection.fileno(), struct.pack("!i", 4) + b"\xc1\xc1\xc1\xc1")
     time.sleep(600)
 
 
-def _end_unwritably(seconds: float, go: str) -> None:
+def _raise_an_unwritable_retry(seconds: float, go: str) -> None:
     error = Retry("when?")
     error.at = object()  # type: ignore[assignment]
     raise error
 
 
-def _speak_from_a_fork(seconds: float, go: str) -> int:
-    """A copy of the process cannot speak for the step; its parent can."""
+def _log_from_a_fork(seconds: float, go: str) -> int:
+    """A forked copy of the process cannot write to the step's log; the process itself can."""
     child = os.fork()
     if child == 0:
         try:
@@ -226,22 +226,22 @@ def _create_children_in_threads(seconds: float, go: str) -> None:
 
 
 def folder_app() -> Stepwell:
-    """An app on the same database: that of the worker is not at hand here."""
+    """A second app on the same database: jobs have no access to that of the worker."""
     return _APPS.setdefault(os.getpid(), Stepwell(os.environ[DATABASE]))
 
 
 def _leave_a_thread(seconds: float, go: str) -> None:
     step = current_step()
 
-    def speak_for_ever() -> None:
+    def keep_writing() -> None:
         while True:
             time.sleep(0.002)
             with suppress(BaseException):
-                step.log("from behind")
+                step.log("from a leftover thread")
                 step.progress(13)
-                step.checkpoint("from behind")
+                step.checkpoint("from a leftover thread")
 
-    threading.Thread(target=speak_for_ever, daemon=True).start()
+    threading.Thread(target=keep_writing, daemon=True).start()
 
 
 def _have_children_of_its_own(seconds: float, go: str) -> list[int]:
@@ -249,7 +249,7 @@ def _have_children_of_its_own(seconds: float, go: str) -> list[int]:
         return list(processes.map(abs, [-1, 2, -3]))
 
 
-def _give_something_strange(seconds: float, go: str) -> object:
+def _return_an_object(seconds: float, go: str) -> object:
     return object()
 
 
@@ -257,30 +257,30 @@ def _raise(error: BaseException) -> Any:
     raise error
 
 
-_DEEDS: dict[str, Any] = {
+_BEHAVIOURS: dict[str, Any] = {
     "sys.exit": lambda seconds, go: sys.exit(3),
     "os._exit": lambda seconds, go: os._exit(7),
     "kill": lambda seconds, go: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": lambda seconds, go: ctypes.string_at(0),
     "interrupt": lambda seconds, go: _raise(KeyboardInterrupt()),
     "unprintable": lambda seconds, go: _raise(Unprintable()),
-    "strange": _give_something_strange,
+    "return an object": _return_an_object,
     "create children in threads": _create_children_in_threads,
     "leave a thread": _leave_a_thread,
     "have children of its own": _have_children_of_its_own,
-    "nap": lambda seconds, go: time.sleep(seconds),
+    "sleep": lambda seconds, go: time.sleep(seconds),
     "wait": _wait,
-    "wait politely": _wait_politely,
+    "wait cooperatively": _wait_cooperatively,
     "not completed": lambda seconds, go: NOT_COMPLETED,
     "hold the gil": _hold_the_gil,
-    "swallow": _swallow,
-    "eat memory": _eat_memory,
-    "die in the middle of a word": _die_in_the_middle_of_a_word,
-    "talk nonsense": _talk_nonsense,
-    "end unwritably": _end_unwritably,
-    "speak from a fork": _speak_from_a_fork,
+    "ignore exceptions": _ignore_exceptions,
+    "exhaust memory": _exhaust_memory,
+    "die mid-message": _die_mid_message,
+    "send garbage": _send_garbage,
+    "raise an unwritable retry": _raise_an_unwritable_retry,
+    "log from a fork": _log_from_a_fork,
     "fork and leave": _fork_and_leave,
     "fork a copy": _fork_a_copy,
     "fork and both return": _fork_and_both_return,
-    "spoil stdout": _spoil_stdout,
+    "close stdout": _close_stdout,
 }

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the test's own that can be crashed, and a proxy that loses the answer to a commit."""
+"""A PostgreSQL server for one test that can be crashed, and a proxy that drops connections at a commit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PORT_FILE = ".s.PGSQL.5432"
 
 
 class OwnServer:
-    """Started when it is entered; `crash` ends it as a power cut would, `start` lets it recover."""
+    """A context manager that starts the server; `crash` stops it like a power failure, `start` recovers it."""
 
     def __enter__(self) -> Self:
-        # Not a folder of pytest: PostgreSQL does not run as root, and others cannot enter those.
+        # Not a folder of pytest: PostgreSQL does not run as root, and other users cannot enter those.
         self._folder = Path(tempfile.mkdtemp(prefix="stepwell-own-"))
         self._user = _server_user()
         if self._user is not None:
@@ -74,19 +74,19 @@ class OwnServer:
         )
 
 
-# What commits: the word itself, and the statement that creates a step in a transaction of its own.
+# What commits: the command itself, and the statement that creates a step in a transaction of its own.
 COMMITS = (b"COMMIT\0", b"WITH rotation AS")
-NO_TRANSACTION = b"Z\0\0\0\5I"  # the server is ready for the next one
-# A statement is given a name and its text once; from then on only its name is said.
+NO_TRANSACTION = b"Z\0\0\0\5I"  # the server is ready for the next transaction
+# A statement is prepared once, with a name and its text; from then on only its name is sent.
 PREPARE = re.compile(rb"P.{4}(_pg3_\d+)\0([^\0]*)\0", re.DOTALL)
 EXECUTE = re.compile(rb"B.{4}\0(_pg3_\d+)\0", re.DOTALL)
 
 
 class LossyProxy:
-    """Stands between a program and PostgreSQL, and cuts a session at a commit.
+    """A proxy between a program and PostgreSQL that drops a connection at a commit.
 
-    `lose` chooses the next commit of a transaction that said a certain thing, `lose_at_random` so many of all commits.
-    Cut `before`, the commit never arrives; cut `after`, it is done and nobody learns of it.
+    `lose` selects the next commit of a transaction that contains some text, `lose_at_random` a number of all commits.
+    Dropped `before`, the commit never arrives; dropped `after`, it succeeds but its response is lost.
     """
 
     def __init__(self, url: str) -> None:
@@ -100,24 +100,24 @@ class LossyProxy:
         self._listener.listen()
         self._lock = threading.Lock()
         self._words: tuple[bytes, str] | None = None
-        self._chance = random.Random()
+        self._rng = random.Random()
         self._left = 0
         self._stops = False
-        self.cuts = 0
+        self.drops = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def lose(self, words: bytes, when: str) -> None:
-        """The next commit of a transaction with these words in it; `when` is before or after."""
+        """Drop the connection at the next commit of a transaction with this text; `when` is before or after."""
         with self._lock:
             self._words = (words, when)
 
     def lose_at_random(self, seed: int, times: int) -> None:
-        """One commit in four, until it has happened so many times."""
+        """Drop the connection at one commit in four, until that has happened this many times."""
         with self._lock:
-            self._chance, self._left = random.Random(seed), times
+            self._rng, self._left = random.Random(seed), times
 
     @property
-    def has_cut(self) -> bool:
+    def has_dropped(self) -> bool:
         return self._words is None
 
     def close(self) -> None:
@@ -136,41 +136,41 @@ class LossyProxy:
 
     def _serve(self, client: socket.socket) -> None:
         server = socket.socket(socket.AF_UNIX)
-        said = b""
+        sent = b""
         prepared: dict[bytes, bytes] = {}
         with client, server, suppress(OSError):
             server.connect(self._server)
             while True:
                 for file in select.select([client, server], [], [])[0]:
-                    heard = file.recv(1 << 16)
-                    if not heard:
+                    chunk = file.recv(1 << 16)
+                    if not chunk:
                         return
                     if file is server:
-                        client.sendall(heard)
+                        client.sendall(chunk)
                         continue
-                    prepared |= dict(PREPARE.findall(heard))
-                    spoken = heard + b"".join(prepared.get(name, b"") for name in EXECUTE.findall(heard))
-                    said += spoken
-                    if any(words in spoken for words in COMMITS):
-                        fate = self._fate(said)
-                        said = b""
-                        if fate == "after":
-                            server.sendall(heard)
-                            answer = b""
-                            while NO_TRANSACTION not in answer:
-                                answer += server.recv(1 << 16)
-                        if fate:
+                    prepared |= dict(PREPARE.findall(chunk))
+                    statements = chunk + b"".join(prepared.get(name, b"") for name in EXECUTE.findall(chunk))
+                    sent += statements
+                    if any(words in statements for words in COMMITS):
+                        when = self._when_to_drop(sent)
+                        sent = b""
+                        if when == "after":
+                            server.sendall(chunk)
+                            response = b""
+                            while NO_TRANSACTION not in response:
+                                response += server.recv(1 << 16)
+                        if when:
                             return
-                    server.sendall(heard)
+                    server.sendall(chunk)
 
-    def _fate(self, said: bytes) -> str | None:
+    def _when_to_drop(self, sent: bytes) -> str | None:
         with self._lock:
-            if self._words is not None and self._words[0] in said:
+            if self._words is not None and self._words[0] in sent:
                 (_, when), self._words = self._words, None
-                self.cuts += 1
+                self.drops += 1
                 return when
-            if self._left and self._chance.random() < 1 / 4:
-                self.cuts += 1
+            if self._left and self._rng.random() < 1 / 4:
+                self.drops += 1
                 self._left -= 1
-                return self._chance.choice(["before", "after"])
+                return self._rng.choice(["before", "after"])
         return None

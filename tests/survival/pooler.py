@@ -1,4 +1,4 @@
-"""pgbouncer for the tests: that of the machine, else Debian's package, unpacked beside the tests and not installed."""
+"""pgbouncer for the tests: the installed one, else Debian's package, unpacked into the cache without installing it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 WHERE: Final = "usr/sbin/pgbouncer"  # Debian keeps it out of PATH
-# libc6 belongs to the loader of the machine; every other library is that of the same release as the package.
+# libc6 must match the loader of the machine; every other library is taken from the release of the package.
 _LIBRARY: Final = re.compile(r"\blib(?!c6\b)[a-z0-9.+-]+")
 
 
 class NoPooler(Exception):
-    """pgbouncer is neither on this machine nor to be had."""
+    """pgbouncer is neither installed nor downloadable."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Program:
 
 
 def pgbouncer(cache: Path, folder: Path) -> Program:
-    """What to start. A copy from the cache stands in `folder`, for the server's user may not reach the cache."""
+    """The program to start. It is copied to `folder`, because the server's user cannot read the cache."""
     if found := shutil.which("pgbouncer") or shutil.which(f"/{WHERE}"):
         return Program(found)
     with open(cache / "lock", "w") as lock:
@@ -54,7 +54,7 @@ def _fetch(cache: Path) -> None:
 def _download(cache: Path, *packages: str) -> None:
     try:
         _apt(cache, "download", *packages)
-    except NoPooler:  # the machine may have no list of packages, as images of containers do
+    except NoPooler:  # container images often have no package lists
         lists = f"Dir::State::lists={cache / 'lists'}"
         (cache / "lists" / "partial").mkdir(parents=True, exist_ok=True)
         _apt(cache, "-o", lists, "update")
@@ -70,7 +70,7 @@ def _run(*command: str, cwd: Path | None = None) -> str:
     try:
         done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=True)
     except subprocess.CalledProcessError as error:
-        raise NoPooler(f"{' '.join(command)} says: {error.stderr.strip()}") from error
+        raise NoPooler(f"{' '.join(command)} failed: {error.stderr.strip()}") from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoPooler(f"{os.path.basename(command[0])} is of no help: {error}") from error
+        raise NoPooler(f"{os.path.basename(command[0])} cannot be run: {error}") from error
     return done.stdout

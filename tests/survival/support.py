@@ -1,4 +1,4 @@
-"""What the survival tests share: a database, real worker processes on it, and the diary of what ran."""
+"""Shared by the survival tests: a database, real worker processes on it, and a log of every run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.survival import jobs
 from tests.survival.failpoints import VARIABLE
 
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 90.0  # for what takes a second on a quiet machine, and took half a minute on a crowded one
-LEASE_SECONDS = 1.5  # short, but three heartbeats of a busy machine fit in
+WAIT_SECONDS = 90.0  # for what takes a second on an idle machine and half a minute on an overloaded one
+LEASE_SECONDS = 1.5  # short, but long enough for three heartbeats on a busy machine
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the diary."""
+    """A line of the run log."""
 
     event: str
     label: str
@@ -60,40 +60,40 @@ class WorkerProcess:
         return self.process.pid
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
-    def family(self) -> set[int]:
-        """Its descendants: those of now, and those ever seen that are still there."""
+    def descendant_pids(self) -> set[int]:
+        """Its current descendants, and those seen earlier that are still alive."""
         self._children |= descendants(self.pid)
-        self._children = {pid for pid in self._children if is_there(pid)}
+        self._children = {pid for pid in self._children if is_alive(pid)}
         return self._children
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
     def stop(self) -> int:
-        """Ask it to end, gently; its exit code."""
-        self.family()
+        """Stop it gracefully; returns its exit code."""
+        self.descendant_pids()
         self.signal(signal.SIGTERM)
         return self.process.wait(WAIT_SECONDS)
 
     def kill(self) -> None:
-        self.family()
+        self.descendant_pids()
         self.process.kill()
         self.process.wait(WAIT_SECONDS)
 
     def end(self) -> None:
-        """At the end of a test, however that went."""
-        family = self.family() | {self.pid} if self.process.poll() is None else self.family()
-        for pid in family:
+        """Kill it with its descendants, at the end of a test."""
+        pids = self.descendant_pids() | {self.pid} if self.process.poll() is None else self.descendant_pids()
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait(WAIT_SECONDS)
 
 
-class Well:
-    """A database with steps, workers on it, and the test beside them, which ticks and reaps when it waits."""
+class Cluster:
+    """A database with steps, and workers on it; the test itself ticks and reaps while it waits."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
@@ -126,15 +126,24 @@ class Well:
         return worker
 
     def add(
-        self, label: str, deed: str = "", *, action: str = "act", go: str = "", seconds: float = 0.0, **settings: Any
+        self,
+        label: str,
+        behaviour: str = "",
+        *,
+        action: str = "act",
+        go: str = "",
+        seconds: float = 0.0,
+        **settings: Any,
     ) -> StepRef:
-        arguments = {name: value for name, value in (("deed", deed), ("go", go), ("seconds", seconds)) if value}
+        arguments = {
+            name: value for name, value in (("behaviour", behaviour), ("go", go), ("seconds", seconds)) if value
+        }
         self.refs[label] = self.app.enqueue(action, arguments, label=label, **{"max_retries": 0, **settings})
         return self.refs[label]
 
-    def say(self, word: str) -> None:
-        """Let the runs go on that wait for this."""
-        (self.folder / word).touch()
+    def release(self, name: str) -> None:
+        """Create the file that runs wait for (`go`)."""
+        (self.folder / name).touch()
 
     def close(self) -> None:
         for worker in self.workers:
@@ -153,8 +162,8 @@ class Well:
         """The states that a step went through, with their reasons."""
         return [(str(change.to_state), change.reason) for change in self.app.history(self.refs[label])]
 
-    def diary(self) -> Iterator[Entry]:
-        file = self.folder / "diary"
+    def run_log(self) -> Iterator[Entry]:
+        file = self.folder / "run_log"
         for line in file.read_text().splitlines() if file.exists() else ():
             words = line.split(" ")
             facts = [word for word in words if "=" in word]
@@ -162,17 +171,17 @@ class Well:
             yield Entry(words[0], label, dict(fact.split("=", 1) for fact in facts))
 
     def entries(self, event: str, label: str) -> list[Entry]:
-        return [entry for entry in self.diary() if entry.event == event and entry.label == label]
+        return [entry for entry in self.run_log() if entry.event == event and entry.label == label]
 
-    def runs(self, event: str = "began") -> Counter[tuple[str, str]]:
-        """How often each claim of each step began."""
-        return Counter(entry.run for entry in self.diary() if entry.event == event)
+    def runs(self, event: str = "started") -> Counter[tuple[str, str]]:
+        """How many times each claim of each step started."""
+        return Counter(entry.run for entry in self.run_log() if entry.event == event)
 
     # wait -----------------------------------------------------------------------------------------------
 
     def until(self, condition: Callable[[], Any], *, reap: bool = True, tick: bool = True) -> Any:
-        """Wait for a condition; meanwhile the test is dispatcher and reaper."""
-        give_up = time.monotonic() + WAIT_SECONDS
+        """Wait for a condition; meanwhile the test acts as dispatcher and reaper."""
+        deadline = time.monotonic() + WAIT_SECONDS
         while True:
             if tick:
                 self.dispatcher.round()
@@ -180,46 +189,46 @@ class Well:
                 self.reaper.round()
             if found := condition():
                 return found
-            if time.monotonic() > give_up:
-                raise AssertionError(f"waited in vain; {self.states()}\n{self._logs()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"timed out; {self.states()}\n{self._logs()}")
             time.sleep(0.02)
 
     def until_states(self, **expected: str) -> None:
         self.until(lambda: self.states(*expected) == expected)
 
-    def until_began(self, label: str, times: int = 1) -> Entry:
-        self.until(lambda: len(self.entries("began", label)) >= times)
-        return self.entries("began", label)[-1]
+    def until_started(self, label: str, times: int = 1) -> Entry:
+        self.until(lambda: len(self.entries("started", label)) >= times)
+        return self.entries("started", label)[-1]
 
     def until_heartbeats(self, count: int) -> None:
-        """The only worker is alive, and has had time for many a round."""
-        heard: set[object] = set()
+        """Wait until the only worker has written this many heartbeats, so that it has run many rounds."""
+        seen: set[object] = set()
 
-        def listen() -> bool:
-            heard.update(row["heartbeat_at"] for row in self.app.workers())
-            return len(heard) > count
+        def enough() -> bool:
+            seen.update(row["heartbeat_at"] for row in self.app.workers())
+            return len(seen) > count
 
-        self.until(listen)
+        self.until(enough)
 
     def until_all(self, state: str = "Completed") -> None:
         self.until(lambda: set(self.states().values()) == {state})
 
     def until_gone(self, pids: Iterable[int]) -> None:
-        self.until(lambda: not any(map(is_there, pids)), reap=False, tick=False)
+        self.until(lambda: not any(map(is_alive, pids)), reap=False, tick=False)
 
     def check(self) -> None:
-        """The promises hold, whatever was killed."""
+        """The invariants hold, whatever was killed."""
         assert [str(violation) for violation in self.app.check_invariants()] == []
         assert self.app.sweep() == []
         twice = {run: times for run, times in self.runs().items() if times > 1}
         assert not twice, f"one claim ran its code more than once: {twice}"
 
     def _logs(self) -> str:
-        return "\n".join(f"--- {worker.log.name}\n{worker.said}" for worker in self.workers)
+        return "\n".join(f"--- {worker.log.name}\n{worker.output}" for worker in self.workers)
 
 
 def descendants(pid: int) -> set[int]:
-    """Children of children, by their parents; those whose parent is gone are not among them."""
+    """All descendants, by parent id; a process whose parent has died is not found."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and (facts := _stat(int(entry.name))):
@@ -233,8 +242,8 @@ def descendants(pid: int) -> set[int]:
     return found
 
 
-def is_there(pid: int) -> bool:
-    """Whether the process exists and is more than a zombie."""
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not a zombie."""
     facts = _stat(pid)
     return facts is not None and facts[0] not in "ZX"
 

@@ -1,4 +1,4 @@
-"""A database that goes away, or whose answer to a commit is lost: nothing lost, nothing done twice (SPEC 6, 11)."""
+"""Database outages, and commits whose response is lost: nothing is lost and nothing is done twice (SPEC 6, 11)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from stepwell import Stepwell
 from tests.survival.outages import LossyProxy, OwnServer
-from tests.survival.support import Well
+from tests.survival.support import Cluster
 
 CLAIM = b"attempts = attempts + 1"
 END = b"own_code_done_at = "
@@ -19,97 +19,97 @@ COMPUTE = b"compute_done_at = coalesce(compute_done_at"
 
 
 @pytest.fixture
-def crashing(tmp_path: Path) -> Iterator[tuple[Well, OwnServer]]:
+def crashing(tmp_path: Path) -> Iterator[tuple[Cluster, OwnServer]]:
     with OwnServer() as server:
-        well = Well(server.url, tmp_path)
+        cluster = Cluster(server.url, tmp_path)
         try:
-            yield well, server
-            well.check()
+            yield cluster, server
+            cluster.check()
         finally:
-            well.close()
+            cluster.close()
 
 
 @pytest.fixture
-def lossy(postgres_url: str, tmp_path: Path) -> Iterator[tuple[Well, LossyProxy]]:
-    """A well whose workers go through a proxy; the test itself does not."""
+def lossy(postgres_url: str, tmp_path: Path) -> Iterator[tuple[Cluster, LossyProxy]]:
+    """A cluster whose workers go through a proxy; the test itself does not."""
     proxy = LossyProxy(postgres_url)
-    well = Well(postgres_url, tmp_path)
+    cluster = Cluster(postgres_url, tmp_path)
     try:
-        yield well, proxy
-        well.check()
+        yield cluster, proxy
+        cluster.check()
     finally:
-        well.close()
+        cluster.close()
         proxy.close()
 
 
 @pytest.mark.postgres
-def test_a_worker_lives_through_crashes_of_the_server_and_loses_no_run(crashing: tuple[Well, OwnServer]) -> None:
-    well, server = crashing
-    worker = well.start("up", slots=3, lease=30)
-    well.add("ends meanwhile", "wait", go="first")
-    well.add("goes on", "wait", go="second")
-    well.until_began("ends meanwhile")
-    well.until_began("goes on")
+def test_a_worker_survives_crashes_of_the_server_and_loses_no_run(crashing: tuple[Cluster, OwnServer]) -> None:
+    cluster, server = crashing
+    worker = cluster.start("up", slots=3, lease=30)
+    cluster.add("ends meanwhile", "wait", go="first")
+    cluster.add("goes on", "wait", go="second")
+    cluster.until_started("ends meanwhile")
+    cluster.until_started("goes on")
     for label in ("first", "third"):
-        well.add(f"waits for the {label}", "nap", seconds=0.1)
+        cluster.add(f"waits for the {label}", "sleep", seconds=0.1)
     server.crash()
-    well.say("first")
-    while not well.entries("ended", "ends meanwhile"):  # there is no database to tick with
+    cluster.release("first")
+    while not cluster.entries("ended", "ends meanwhile"):  # there is no database to tick with
         assert worker.process.poll() is None
     server.start()
-    well.until_states(**{"ends meanwhile": "Completed"})
+    cluster.until_states(**{"ends meanwhile": "Completed"})
     server.crash()
     server.start()
-    well.say("second")
-    well.add("after all")
-    well.until_all()
-    assert {label: well[label].rescues for label in well.refs} == dict.fromkeys(well.refs, 0)
-    assert len(well.entries("began", "ends meanwhile")) == len(well.entries("began", "goes on")) == 1
+    cluster.release("second")
+    cluster.add("after all")
+    cluster.until_all()
+    assert {label: cluster[label].rescues for label in cluster.refs} == dict.fromkeys(cluster.refs, 0)
+    assert len(cluster.entries("started", "ends meanwhile")) == len(cluster.entries("started", "goes on")) == 1
     assert worker.stop() == 0
 
 
 @pytest.mark.parametrize("executor", ["process", "thread"])
-def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice(
-    lossy: tuple[Well, LossyProxy], executor: str
+def test_a_commit_whose_response_is_lost_is_neither_lost_nor_done_twice(
+    lossy: tuple[Cluster, LossyProxy], executor: str
 ) -> None:
-    well, proxy = lossy
-    worker = well.start(executor=executor, url=proxy.url, lease=10)
-    well.add("first")
-    well.until_all()
+    cluster, proxy = lossy
+    worker = cluster.start(executor=executor, url=proxy.url, lease=10)
+    cluster.add("first")
+    cluster.until_all()
     for when in ("before", "after"):
         for words, name in ((CLAIM, "claim"), (END, "end")):
-            label = f"{name} cut {when}"
+            label = f"{name} dropped {when}"
             proxy.lose(words, when)
-            well.add(label)
-            well.until_states(**{label: "Completed"})
-            assert proxy.has_cut, label
-            step = well[label]
+            cluster.add(label)
+            cluster.until_states(**{label: "Completed"})
+            assert proxy.has_dropped, label
+            step = cluster[label]
             assert (step.attempts, step.rescues) == (1, 0), label
-            assert len(well.entries("began", label)) == 1, label
-            handed_back = ("Pending", "handed_back") in well.path(label)
-            assert handed_back == (label == "claim cut after")
-        label = f"compute cut {when}"
+            assert len(cluster.entries("started", label)) == 1, label
+            handed_back = ("Pending", "handed_back") in cluster.path(label)
+            assert handed_back == (label == "claim dropped after")
+        label = f"compute dropped {when}"
         proxy.lose(COMPUTE, when)
-        well.add(label, action="three_stages")
-        well.until_states(**{label: "Completed"})
-        assert proxy.has_cut, label
-        computed = len(well.entries("computed", label))
-        # A thread has no way to ask again: its run is handed back and begins where the database says it had come to.
+        cluster.add(label, action="three_stages")
+        cluster.until_states(**{label: "Completed"})
+        assert proxy.has_dropped, label
+        computed = len(cluster.entries("computed", label))
+        # A thread cannot repeat the write: its run is handed back, and resumes at the stage that the database recorded.
         assert computed == (2 if (executor, when) == ("thread", "before") else 1)
-        children = [step for step in well.app.steps(limit=500) if step.label == f"child of {label}"]
+        children = [step for step in cluster.app.steps(limit=500) if step.label == f"child of {label}"]
         assert [str(child.state) for child in children] == ["Completed"]
     assert worker.process.poll() is None
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_enqueue_whose_answer_is_lost_creates_one_step(postgres_url: str, when: str) -> None:
+def test_an_enqueue_whose_response_is_lost_creates_one_step(postgres_url: str, when: str) -> None:
     proxy = LossyProxy(postgres_url)
     try:
         with Stepwell(proxy.url) as app:
             app.enqueue("work", label="first")
             proxy.lose(b"WITH rotation AS", when)
             ref = app.enqueue("work", label="second")
-            assert proxy.has_cut
+            assert proxy.has_dropped
             assert [step.id for step in app.steps(limit=10) if step.label == "second"] == [ref.id]
             assert app.step(ref).uuid == ref.uuid
             assert app.check_invariants() == []
@@ -118,46 +118,48 @@ def test_an_enqueue_whose_answer_is_lost_creates_one_step(postgres_url: str, whe
         proxy.close()
 
 
-def test_a_worker_whose_commits_are_cut_at_random_does_all_of_its_work_once(lossy: tuple[Well, LossyProxy]) -> None:
-    well, proxy = lossy
+def test_a_worker_whose_connections_drop_at_random_commits_does_all_of_its_work_once(
+    lossy: tuple[Cluster, LossyProxy],
+) -> None:
+    cluster, proxy = lossy
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
-    well.start(url=proxy.url, lease=30)
-    well.add("first")
-    well.until_all()
+    cluster.start(url=proxy.url, lease=30)
+    cluster.add("first")
+    cluster.until_all()
     proxy.lose_at_random(seed, times=6)
     for number in range(20):
-        well.add(f"step {number}", "nap", seconds=0.02)
+        cluster.add(f"step {number}", "sleep", seconds=0.02)
     for number in range(4):
-        well.add(f"staged {number}", action="three_stages")
-    well.until_all()
-    assert proxy.cuts
-    assert {label: len(well.entries("ended", f"step {label}")) for label in range(20)} == dict.fromkeys(range(20), 1)
-    assert [len(well.entries("computed", f"staged {number}")) for number in range(4)] == [1] * 4
+        cluster.add(f"staged {number}", action="three_stages")
+    cluster.until_all()
+    assert proxy.drops
+    assert {label: len(cluster.entries("ended", f"step {label}")) for label in range(20)} == dict.fromkeys(range(20), 1)
+    assert [len(cluster.entries("computed", f"staged {number}")) for number in range(4)] == [1] * 4
 
 
 @pytest.mark.sqlite
-def test_a_sqlite_file_that_another_program_keeps_locked_holds_the_worker_up_and_nothing_more(
+def test_a_sqlite_file_that_another_program_keeps_locked_only_delays_the_worker(
     tmp_path: Path,
 ) -> None:
-    well = Well(f"sqlite:///{tmp_path}/stepwell.db", tmp_path)
+    cluster = Cluster(f"sqlite:///{tmp_path}/stepwell.db", tmp_path)
     try:
-        worker = well.start()
-        well.add("running", "wait", go="go")
-        well.until_began("running")
+        worker = cluster.start()
+        cluster.add("running", "wait", go="go")
+        cluster.until_started("running")
         other = sqlite3.connect(tmp_path / "stepwell.db", isolation_level=None, timeout=30)
         other.execute("BEGIN IMMEDIATE")
-        well.say("go")
-        well.until(lambda: well.entries("ended", "running"), reap=False, tick=False)
-        lease = well.app.database.read(lambda tx: tx.fetch("SELECT alive_until FROM workers", {}))[0]["alive_until"]
-        well.until(lambda: well.app.database.now() > lease, reap=False, tick=False)  # no heartbeat gets through
+        cluster.release("go")
+        cluster.until(lambda: cluster.entries("ended", "running"), reap=False, tick=False)
+        lease = cluster.app.database.read(lambda tx: tx.fetch("SELECT alive_until FROM workers", {}))[0]["alive_until"]
+        cluster.until(lambda: cluster.app.database.now() > lease, reap=False, tick=False)  # no heartbeat gets through
         other.execute("COMMIT")
         other.close()
-        well.until(lambda: str(well["running"].state) == "Completed", reap=False)
-        assert well["running"].rescues == 0
-        well.add("next")
-        well.until_all()
+        cluster.until(lambda: str(cluster["running"].state) == "Completed", reap=False)
+        assert cluster["running"].rescues == 0
+        cluster.add("next")
+        cluster.until_all()
         assert worker.stop() == 0
-        well.check()
+        cluster.check()
     finally:
-        well.close()
+        cluster.close()

@@ -9,20 +9,20 @@ import pytest
 
 from stepwell import NewStep
 from tests.survival import failpoints
-from tests.survival.support import WAIT_SECONDS, Well
+from tests.survival.support import WAIT_SECONDS, Cluster
 
 LABELS = [f"step {number}" for number in range(4)]
 
 
 @pytest.mark.parametrize("point", failpoints.POINTS)
-def test_a_worker_that_is_killed_loses_nothing_and_repeats_nothing_that_had_ended(well: Well, point: str) -> None:
+def test_a_worker_that_is_killed_loses_nothing_and_repeats_nothing_that_had_ended(cluster: Cluster, point: str) -> None:
     for label in LABELS:
-        well.add(label)
-    killed = well.start(failpoint=point)
-    assert killed.process.wait(WAIT_SECONDS) == -signal.SIGKILL, killed.said
-    ended = [label for label in LABELS if well.states(label)[label] == "Completed"]
-    left = [label for label in LABELS if str(well[label].state) == "Running"]
-    ran = {label: len(well.entries("began", label)) for label in LABELS}
+        cluster.add(label)
+    killed = cluster.start(failpoint=point)
+    assert killed.process.wait(WAIT_SECONDS) == -signal.SIGKILL, killed.output
+    ended = [label for label in LABELS if cluster.states(label)[label] == "Completed"]
+    left = [label for label in LABELS if str(cluster[label].state) == "Running"]
+    ran = {label: len(cluster.entries("started", label)) for label in LABELS}
 
     match point:
         case "before the claim is committed":
@@ -34,76 +34,76 @@ def test_a_worker_that_is_killed_loses_nothing_and_repeats_nothing_that_had_ende
             assert not ended
             assert not any(ran.values())
         case "after the end, before it is written":
-            assert any(well.entries("ended", label) for label in left)
+            assert any(cluster.entries("ended", label) for label in left)
             assert not ended
         case "after the end is committed":
             assert ended
 
-    well.start()
-    well.until_all()
+    cluster.start()
+    cluster.until_all()
     for label in LABELS:
-        assert well[label].rescues == (label in left)
-        assert len(well.entries("ended", label)) >= 1
+        assert cluster[label].rescues == (label in left)
+        assert len(cluster.entries("ended", label)) >= 1
     for label in ended:
-        assert len(well.entries("began", label)) == 1
+        assert len(cluster.entries("started", label)) == 1
 
 
-def test_the_steps_of_a_worker_killed_while_they_ran_are_run_by_another(well: Well) -> None:
-    """And its slots do not outlive it; and a compute that was recorded is not run a second time."""
-    well.add("running", "wait", go="go")
-    well.add("staged", action="three_stages", go="go")
-    killed = well.start()
-    well.until_began("running")
-    well.until(lambda: well.entries("completes", "staged"))
-    family = killed.family()
-    assert len(family) >= 3
+def test_the_steps_of_a_worker_killed_while_they_ran_are_run_by_another(cluster: Cluster) -> None:
+    """Its slots do not outlive it, and a compute that was recorded does not run again."""
+    cluster.add("running", "wait", go="go")
+    cluster.add("staged", action="three_stages", go="go")
+    killed = cluster.start()
+    cluster.until_started("running")
+    cluster.until(lambda: cluster.entries("completes", "staged"))
+    pids = killed.descendant_pids()
+    assert len(pids) >= 3
     killed.kill()
-    well.until_gone(family)
-    another = well.start()
-    well.until_began("running", 2)
-    well.until(lambda: len(well.entries("completes", "staged")) == 2)
-    well.say("go")
-    well.until_all()
-    assert (well["running"].rescues, well["staged"].rescues) == (1, 1)
-    assert (len(well.entries("computed", "staged")), len(well.entries("began", "child of staged"))) == (1, 1)
+    cluster.until_gone(pids)
+    another = cluster.start()
+    cluster.until_started("running", 2)
+    cluster.until(lambda: len(cluster.entries("completes", "staged")) == 2)
+    cluster.release("go")
+    cluster.until_all()
+    assert (cluster["running"].rescues, cluster["staged"].rescues) == (1, 1)
+    assert (len(cluster.entries("computed", "staged")), len(cluster.entries("started", "child of staged"))) == (1, 1)
     assert another.stop() == 0
 
 
-def test_the_heartbeat_process_of_a_thread_worker_does_not_outlive_it(well: Well) -> None:
-    """Even when a job has forked, and the copy holds on to everything that the worker had open."""
-    well.add("forks", "fork a copy")
-    well.add("running", "wait", go="go")
-    killed = well.start(executor="thread")
-    well.until_states(forks="Completed")
-    well.until_began("running")
-    hearts = killed.family() - {well["forks"].response}
-    assert len(hearts) == 1
+def test_the_heartbeat_process_of_a_thread_worker_does_not_outlive_it(cluster: Cluster) -> None:
+    """Even if a job has forked, and the copy keeps every file of the worker open."""
+    cluster.add("forks", "fork a copy")
+    cluster.add("running", "wait", go="go")
+    killed = cluster.start(executor="thread")
+    cluster.until_states(forks="Completed")
+    cluster.until_started("running")
+    heartbeat_pids = killed.descendant_pids() - {cluster["forks"].response}
+    assert len(heartbeat_pids) == 1
     killed.kill()
-    well.until_gone(hearts)
-    well.until(lambda: well["running"].rescues == 1)
+    cluster.until_gone(heartbeat_pids)
+    cluster.until(lambda: cluster["running"].rescues == 1)
 
 
-def test_workers_that_are_killed_again_and_again_finish_all_of_it(well: Well) -> None:
+def test_workers_that_are_killed_again_and_again_finish_all_of_it(cluster: Cluster) -> None:
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     for number in range(20):
-        well.add(f"step {number}", "nap", seconds=chance.uniform(0.0, 0.1))
+        cluster.add(f"step {number}", "sleep", seconds=rng.uniform(0.0, 0.1))
     for number in range(5):
-        root, *_ = well.app.enqueue_many(_family_tree(number))
-        well.refs[f"root {number}"] = root
+        root, *_ = cluster.app.enqueue_many(_family_tree(number))
+        cluster.refs[f"root {number}"] = root
     completed: dict[str, int] = {}
     for _ in range(3):
-        worker = well.start()
-        goal = len(list(well.diary())) + chance.randrange(2, 12)
-        well.until(lambda goal=goal: len(list(well.diary())) >= goal)  # type: ignore[misc]
+        worker = cluster.start()
+        goal = len(list(cluster.run_log())) + rng.randrange(2, 12)
+        cluster.until(lambda goal=goal: len(list(cluster.run_log())) >= goal)  # type: ignore[misc]
         worker.kill()
-        for label in well.refs:
-            if str(well[label].state) == "Completed":
-                completed.setdefault(label, len(well.entries("began", label)))
-    well.start()
-    well.until_all()
-    assert {label: len(well.entries("began", label)) for label in completed} == completed
+        for label in cluster.refs:
+            if str(cluster[label].state) == "Completed":
+                completed.setdefault(label, len(cluster.entries("started", label)))
+    cluster.start()
+    cluster.until_all()
+    assert {label: len(cluster.entries("started", label)) for label in completed} == completed
 
 
 def _family_tree(number: int) -> list[NewStep]:

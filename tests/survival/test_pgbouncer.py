@@ -1,4 +1,4 @@
-"""Behind a pooler in transaction mode: every transaction may meet another session of the server (SPEC 6)."""
+"""Behind a pooler in transaction mode: every transaction may use a different session of the server (SPEC 6)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stepwell.store import Transaction
 from stepwell.testing import behave
 from tests.postgres_server import _server_user, server_url
 from tests.survival.pooler import NoPooler, Program, pgbouncer
-from tests.survival.support import Well
+from tests.survival.support import Cluster
 
 _WHERE = ("host", "port", "user", "password")
 
@@ -41,7 +41,7 @@ max_client_conn = 200
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Short enough for the name of a socket, and within reach of the server's user."""
+    """Short enough for the path of a socket, and accessible to the server's user."""
     made = Path(tempfile.mkdtemp(prefix="stepwell-bouncer-"))
     yield made
     shutil.rmtree(made, ignore_errors=True)
@@ -53,12 +53,12 @@ def bouncer(pytestconfig: pytest.Config, folder: Path) -> Program:
     try:
         return pgbouncer(pytestconfig.cache.mkdir("pgbouncer"), folder)
     except NoPooler as error:
-        pytest.skip(f"there is no pgbouncer on this machine, and none to be had: {error}")
+        pytest.skip(f"pgbouncer is neither installed nor downloadable: {error}")
 
 
 @pytest.fixture
 def pooled_url(postgres_server: None, bouncer: Program, folder: Path) -> Iterator[tuple[str, str]]:
-    """A database of its own, by the pooler and directly."""
+    """The URLs of a new database: through the pooler, and direct."""
     server = server_url()
     name = f"pooled_{os.getpid()}"
     with psycopg.connect(server, autocommit=True) as connection:
@@ -105,27 +105,27 @@ def test_workers_and_dispatchers_work_behind_a_pooler_in_transaction_mode(
     pooled_url: tuple[str, str], tmp_path: Path
 ) -> None:
     pooled, direct = pooled_url
-    well = Well(direct, tmp_path)
+    cluster = Cluster(direct, tmp_path)
     try:
-        workers = [well.start("up", url=pooled, executor=executor) for executor in ("process", "thread")]
+        workers = [cluster.start("up", url=pooled, executor=executor) for executor in ("process", "thread")]
         for number in range(20):
-            well.add(f"step {number}")
+            cluster.add(f"step {number}")
         for number in range(4):
-            well.add(f"staged {number}", action="three_stages")
-        well.until(lambda: set(well.states().values()) == {"Completed"}, tick=False, reap=False)
-        assert [len(well.entries("began", f"step {number}")) for number in range(20)] == [1] * 20
-        assert [len(well.entries("computed", f"staged {number}")) for number in range(4)] == [1] * 4
+            cluster.add(f"staged {number}", action="three_stages")
+        cluster.until(lambda: set(cluster.states().values()) == {"Completed"}, tick=False, reap=False)
+        assert [len(cluster.entries("started", f"step {number}")) for number in range(20)] == [1] * 20
+        assert [len(cluster.entries("computed", f"staged {number}")) for number in range(4)] == [1] * 4
         for worker in workers:
             assert worker.stop() == 0
-            assert "rror" not in worker.said
-        well.check()
+            assert "rror" not in worker.output
+        cluster.check()
     finally:
-        well.close()
+        cluster.close()
 
 
 @pytest.mark.postgres
 def test_nothing_is_prepared_behind_a_pooler(pooled_url: tuple[str, str]) -> None:
-    """Its name could mean another program's statement on the next session: worse than an error."""
+    """On the next session the same name could be another program's statement: worse than an error."""
     pooled, direct = pooled_url
     for url, expected in ((pooled, 0), (direct, 1)):
         with Stepwell(url, migrate_schema=True) as app:
@@ -139,7 +139,7 @@ def test_nothing_is_prepared_behind_a_pooler(pooled_url: tuple[str, str]) -> Non
 
 
 def test_statements_that_the_server_has_forgotten_are_prepared_again(postgres_url: str) -> None:
-    """A pooler that hides behind the right process id, or somebody's DEALLOCATE."""
+    """Because of a pooler that was not detected, or of a DEALLOCATE."""
     with Stepwell(postgres_url) as app:
         behave(app)
         for _ in range(10):

@@ -11,7 +11,7 @@ from stepwell.define.definition import JobDefinition
 from stepwell.define.policy import MAX_NOT_COMPLETED, Policy, RetryRule
 from stepwell.define.registration import Computes, ComputesLater, Registration
 from stepwell.model.errors import StepwellError
-from stepwell.share.strategy import DEFAULT_WEIGHT, Priority
+from stepwell.share.strategy import DEFAULT_WEIGHT, Weight
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -24,12 +24,12 @@ R = TypeVar("R")
 class JobDecorator:
     """`app.job`: registers a function, a coroutine function or a `Job` class as the code of an action.
 
-    The action is the name of the code unless `name` is given. `retries` are re-runs beyond the first; `retry_on` says
-    which errors deserve one (types, or a function of the error); `backoff` is a number of seconds, a list of them, or a
-    function of the number of the retry (and of the error); `weight` is its share of the slots where a strategy divides
-    them; `max_running` how many of its steps run at once over all workers; `settings` are the fields of `NewStep` that
-    every step of the job starts with: queue, timeout, … (`concurrency_key` may be a function of the arguments).
-    Without settings, `@app.job` is enough.
+    The action is the name of the code unless `name` is given. `retries` is the number of runs after the first;
+    `retry_on` selects the errors to retry (types, or a function of the error); `backoff` is a number of seconds, a list
+    of them, or a function of the number of the retry (and of the error); `weight` is its share of the slots where a
+    strategy divides them; `max_running` limits how many of its steps run at once over all workers; `settings` are
+    default fields of `NewStep` for every step of the job: queue, timeout, … (`concurrency_key` may be a function of the
+    arguments). Without settings, `@app.job` is enough.
     """
 
     app: Stepwell
@@ -51,7 +51,7 @@ class JobDecorator:
         retry_on: RetryRule = (Exception,),
         backoff: Backoff | None = None,
         max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_WEIGHT,
+        weight: Weight = DEFAULT_WEIGHT,
         max_running: int | None = None,
         **settings: Any,
     ) -> Registration: ...
@@ -64,12 +64,12 @@ class JobDecorator:
         retry_on: RetryRule = (Exception,),
         backoff: Backoff | None = None,
         max_not_completed: int = MAX_NOT_COMPLETED,
-        weight: Priority = DEFAULT_WEIGHT,
+        weight: Weight = DEFAULT_WEIGHT,
         max_running: int | None = None,
         **settings: Any,
     ) -> Registration | JobDefinition[Any, Any]:
         if isinstance(code, str):
-            raise StepwellError(f"app.job({code!r}): the name of a job goes by name, app.job(name={code!r})")
+            raise StepwellError(f"app.job({code!r}): pass the name as a keyword, app.job(name={code!r})")
         policy = Policy(retry_on, backoff, max_not_completed, weight, max_running)
         register = Registration(self.app, name, {"retries": retries, **settings}, policy)
         return register if code is None else register(code)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Two ways to say the same: a step that sets one of them does not want the job's setting of the other.
+# Alternatives: a step that sets one of them overrides the job's setting of the other.
 _EXCLUDES: Final = {"delay": "dispatch_after", "dispatch_after": "delay"}
 
 
 class JobStep(NewStep, frozen=True, eq=False, kw_only=True):
-    """What to create, as a job has drafted it: with the job's settings, and with arguments that it takes."""
+    """A draft made by a job: with the job's settings, and with validated arguments."""
 
     made_of: NewStep | None = None
 
@@ -38,7 +38,7 @@ class JobStep(NewStep, frozen=True, eq=False, kw_only=True):
 
 
 class _FunctionJob(Job):
-    """A function in the form that the lifecycle runs."""
+    """Adapts a function to the class form that the lifecycle runs."""
 
     def __init__(self, function: Callable[..., Any], arguments: dict[str, Any]) -> None:
         self._function = function
@@ -50,7 +50,7 @@ class _FunctionJob(Job):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobDefinition(Generic[P, R]):
-    """A registered job. Calling it runs it directly; `.enqueue` makes a step of it, typed like the code itself."""
+    """A registered job. Calling it runs it directly; `.enqueue` creates a step, typed like the code itself."""
 
     action: str
     code: Callable[..., Any]
@@ -75,17 +75,17 @@ class JobDefinition(Generic[P, R]):
         return await asyncio.to_thread(self.enqueue, *args, **kwargs)
 
     def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
-        """The same step, not created yet: to be given a place in a tree or a graph with others."""
+        """The same step, not created yet: for use in a tree or a graph with other steps."""
         return self._draft_of(self.signature.arguments(args, kwargs))
 
     def draft_by_name(self, arguments: Any) -> NewStep:
-        """The same for arguments that are given as they are stored: by name, in a dict or what becomes one in JSON."""
+        """The same for arguments by name: in a dict, or in an object that JSON encodes as one."""
         if not isinstance(arguments, dict) or not all(isinstance(name, str) for name in arguments):
             arguments = codec.decode(encode_arguments(NewStep(action=self.action, arguments=arguments)))
         return self._draft_of(self.signature.arguments((), arguments))
 
     def draft_like(self, draft: NewStep) -> NewStep:
-        """The same step as this job drafts it; what is left at its default is as the settings of the job say."""
+        """The same step as a draft of this job: fields left at their defaults take the settings of the job."""
         options = self.options(**non_default_settings(draft))
         return structs.replace(options.draft_by_name(draft.arguments), made_of=draft)
 
@@ -101,8 +101,8 @@ class JobDefinition(Generic[P, R]):
         kept = {name: value for name, value in self.settings.items() if given.get(_EXCLUDES.get(name, "")) is None}
         return replace(self, settings={**kept, **given})
 
-    def begin(self, arguments: dict[str, Any]) -> Job:
-        """The job itself, ready to run with stored arguments."""
+    def instantiate(self, arguments: dict[str, Any]) -> Job:
+        """The job, ready to run with stored arguments."""
         typed = self.signature.typed(arguments)
         if isinstance(self.code, type) and issubclass(self.code, Job):
             return self.code(**typed)
@@ -110,9 +110,9 @@ class JobDefinition(Generic[P, R]):
 
 
 def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by the names of `NewStep`; refuses those that it does not have."""
+    """Settings by the field names of `NewStep`; rejects unknown ones."""
     if unknown := settings.keys() - {*SETTINGS, "retries"}:
         raise StepwellError(
-            f"{action}: there is no setting {', '.join(sorted(unknown))}; there are {', '.join(sorted(SETTINGS))}"
+            f"{action}: unknown setting {', '.join(sorted(unknown))}; valid settings: {', '.join(sorted(SETTINGS))}"
         )
     return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}

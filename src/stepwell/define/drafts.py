@@ -1,4 +1,4 @@
-"""A step that is yet to be created, and what can be said against it before any database is asked."""
+"""A draft: a step that is not created yet, and the checks that need no database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_INT: Final = 2**31 - 1
 
 
 class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What to create. `parent` and `depends_on` may name steps that exist, or other `NewStep`s of the same call.
+    """A step to create. `parent` and `depends_on` may be existing steps, or other `NewStep`s of the same call.
 
     >>> fetch = NewStep(action="fetch", arguments={"symbol": "BTC"})
     >>> store = NewStep(action="store", depends_on=[fetch])
@@ -27,7 +27,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     action: str
     arguments: Any = {}
-    uuid: str | None = None  # one is made if none is given
+    uuid: str | None = None  # generated if not given
     parent: StepLike | None = None
     block: str | None = None
     child_block: str | None = None
@@ -52,7 +52,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
     @property
     def identity(self) -> int:
-        """The `id` of the draft by which others name it."""
+        """The `id()` of the draft that other drafts refer to."""
         return id(self)
 
 
@@ -61,29 +61,29 @@ StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments"))
 _settings_of: Final = attrgetter(*SETTINGS)
-_USUAL_SETTINGS: Final = _settings_of(NewStep(action="any"))
+_DEFAULT_SETTINGS: Final = _settings_of(NewStep(action="any"))
 
 
 def non_default_settings(draft: NewStep) -> dict[str, Any]:
-    """The settings of a draft that are not the usual ones.
+    """The settings of a draft that differ from the defaults.
 
     >>> non_default_settings(NewStep(action="fetch", max_retries=3, timeout=5.0))
     {'timeout': 5.0}
     """
-    settings = zip(SETTINGS, _settings_of(draft), _USUAL_SETTINGS, strict=True)
-    return {name: value for name, value, usual in settings if value != usual}
+    settings = zip(SETTINGS, _settings_of(draft), _DEFAULT_SETTINGS, strict=True)
+    return {name: value for name, value, default in settings if value != default}
 
 
 def check(draft: NewStep) -> None:
-    """Refuse what no database needs to be asked about."""
-    if _is_name(draft.action) and all(map(is_, _settings_of(draft), _USUAL_SETTINGS)):
-        return  # nothing else was said, as with nearly all
+    """Reject an invalid draft, as far as that needs no database."""
+    if _is_name(draft.action) and all(map(is_, _settings_of(draft), _DEFAULT_SETTINGS)):
+        return  # all defaults, like almost every draft
     if found := list(problems(draft)):
-        raise InvalidStep(f"the step {_shown(draft.action)} cannot be created: {'; '.join(found)}")
+        raise InvalidStep(f"step {_shown(draft.action)} cannot be created: {'; '.join(found)}")
 
 
 def due(draft: NewStep, now: datetime) -> datetime | None:
-    """The moment before which it must not be dispatched."""
+    """The time before which it must not be dispatched."""
     if draft.dispatch_after is not None:
         return draft.dispatch_after
     if draft.delay is None:
@@ -92,12 +92,12 @@ def due(draft: NewStep, now: datetime) -> datetime | None:
 
 
 def encode_arguments(draft: NewStep) -> str:
-    """Its arguments as JSON: an object, because they become the keyword arguments of the job."""
+    """Its arguments as a JSON object: they become the keyword arguments of the job."""
     text = codec.encode(draft.arguments)
     if not text.startswith("{"):
         raise InvalidStep(
-            f"the step {draft.action!r} cannot be created: arguments are given by name, as a dict, "
-            f"not as {_shown(draft.arguments)}"
+            f"step {draft.action!r} cannot be created: arguments must be a dict of names and values, "
+            f"not {_shown(draft.arguments)}"
         )
     return text
 
@@ -168,12 +168,12 @@ def _is_steplike(value: object) -> bool:
 
 
 def _is_collection_of_steps(value: object) -> bool:
-    """Not a generator, which could be read only once."""
+    """Not a generator, which could be iterated only once."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Collection):
         return False
     return all(map(_is_steplike, value))
 
 
 def _shown(value: object) -> str:
-    """A value as an error message can bear it."""
+    """A value, shortened for an error message."""
     return codec.clean_text(ascii(value), 80)

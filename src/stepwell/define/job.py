@@ -19,9 +19,9 @@ _HOOKS: Final = ("prepare", *GUARDS, *LATER_STAGES, "retry_exception", "ignore_e
 
 
 class Job:
-    """Code that runs as a step. A subclass writes `compute`, and what else it needs; every hook may be `async`.
+    """Code that runs as a step. A subclass defines `compute` and the hooks that it needs; every hook may be `async`.
 
-    The arguments of the step are those of its constructor:
+    The arguments of the step are the arguments of the constructor:
 
     >>> from dataclasses import dataclass
     >>> from stepwell import Job, Stepwell
@@ -42,9 +42,9 @@ class Job:
     >>> seven.result(), app.step(thirteen).state.value
     ({'account': 7, 'rows': 7}, 'Skipped')
 
-    One run goes: prepare → the guards `start_or_stop`, `start_or_fail`, `start_or_skip`, `start_or_retry` →
+    The order of a run: prepare → the guards `start_or_stop`, `start_or_fail`, `start_or_skip`, `start_or_retry` →
     compute → double_check → confirm_or_retry → complete. Once compute is done it never runs again: a later attempt
-    begins at the stage that sent it back.
+    starts at the stage that asked for it.
     """
 
     step: RunningStep  # set before `prepare`
@@ -52,7 +52,7 @@ class Job:
     # hooks ----------------------------------------------------------------------------------------------
 
     def prepare(self) -> Any:
-        """Before everything else, in every attempt."""
+        """Runs first, in every attempt."""
 
     def start_or_stop(self) -> Any:
         """False: end as Stopped."""
@@ -67,7 +67,7 @@ class Job:
         return True
 
     def start_or_retry(self) -> Any:
-        """False: not yet; spends a retry."""
+        """False: retry later; spends a retry."""
         return True
 
     def compute(self) -> Any:
@@ -75,34 +75,34 @@ class Job:
         raise NotImplementedError(f"{type(self).__name__} has no compute")
 
     def double_check(self) -> Any:
-        """Verify the work. False: look again after the backoff; False again: end as Failed."""
+        """Verify the work. False: check again after the backoff; False again: end as Failed."""
         return True
 
     def confirm_or_retry(self) -> Any:
-        """Has it taken effect? False: ask again later; spends a retry."""
+        """Confirm that the work has taken effect. False: check again later; spends a retry."""
         return True
 
     def complete(self) -> Any:
-        """The last of the own code."""
+        """Runs last; then the own code is done."""
 
     def retry_exception(self, error: BaseException) -> Any:
-        """True: retry while some are left. False: do not. None: as the job's settings say."""
+        """True: retry while retries are left. False: do not retry. None: follow the job's settings."""
         return None
 
     def ignore_exception(self, error: BaseException) -> Any:
-        """True: the own code is done all the same; the error is kept. Asked about what is not retried."""
+        """True: the own code counts as done; the error is stored. Called for errors that are not retried."""
         return False
 
     def resolve_exception(self, error: BaseException) -> Any:
-        """Mend what went wrong. True: the own code is done. Asked about what is not retried and not ignored."""
+        """Repair the damage. True: the own code counts as done. Called for errors neither retried nor ignored."""
         return False
 
-    # from inside ----------------------------------------------------------------------------------------
+    # for use in hooks -----------------------------------------------------------------------------------
 
     def retry(
         self, message: str | When = "retry", *, in_: float | timedelta | None = None, at: datetime | None = None
     ) -> NoReturn:
-        """End this run and try again: spends a retry. `retry(60)` is `retry(in_=60)`."""
+        """End this run and retry the step: spends a retry. `retry(60)` is `retry(in_=60)`."""
         self.step.retry(message, in_=in_, at=at)
 
     def reschedule(
@@ -124,7 +124,7 @@ class Job:
         self.step.fail(error)
 
     def handle_exception(self, error: BaseException) -> NoReturn:
-        """Let the step end as if this had been raised."""
+        """End the run as if this error had been raised."""
         raise error
 
     def children(self, *steps: NewStep | Iterable[NewStep]) -> list[StepRef]:
@@ -132,27 +132,27 @@ class Job:
         return self.step.children(*steps)
 
     def checkpoint(self, data: Any) -> None:
-        """Keep data for the next attempt; `self.step.checkpointed` has it there."""
+        """Store data for the next attempt, which reads it from `self.step.checkpointed`."""
         self.step.checkpoint(data)
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Show how far it is."""
+        """Report progress."""
         self.step.progress(done, total)
 
     def log(self, message: object, *, level: int | str = logging.INFO) -> None:
-        """Leave a line in the step's own log; the level is one of `logging`, by its number or its name."""
+        """Add a line to the step's log; `level` is a level of `logging`, by number or by name."""
         self.step.log(message, level=level)
 
-    # The names of those who come from the step dispatcher that Stepwell descends from.
+    # Aliases for users of the step dispatcher that Stepwell is based on.
     retry_job = retry
     report_and_fail = fail
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
         if "handle" in cls.__dict__:
-            raise TypeError(f"{cls.__name__}.handle: the order of a run is Stepwell's; write compute and the hooks")
+            raise TypeError(f"{cls.__name__}.handle: Stepwell controls the order of a run; define compute and hooks")
 
 
 def hooks_of(kind: type[Job]) -> frozenset[str]:
-    """The hooks that a class has written itself."""
+    """The hooks that a class overrides."""
     return frozenset(name for name in _HOOKS if getattr(kind, name) is not getattr(Job, name))

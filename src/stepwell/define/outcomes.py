@@ -1,4 +1,4 @@
-"""The exceptions by which a job's code says how its run is to end, and the value that says "not done yet"."""
+"""The exceptions that a job raises to choose how its run ends, and the value that means "not completed yet"."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from stepwell.model.times import MAX_SECONDS, in_utc, problem_of_moment, seconds_of
 
-# When to run again: after a number of seconds, after a timedelta, or at a moment.
+# When to run again: after a number of seconds, after a timedelta, or at a point in time.
 When: TypeAlias = float | timedelta | datetime
 
 
@@ -20,18 +20,18 @@ class NotCompleted(Enum):
     NOT_COMPLETED = "not_completed"
 
 
-# Returned by `compute`: I have done a part; run me again after my cooldown. No retry is spent.
+# Returned by `compute`: the work is not finished; run the step again after its cooldown. Spends no retry.
 NOT_COMPLETED: Final = NotCompleted.NOT_COMPLETED
 
 
 class Outcome(Exception):
-    """Raised by a job to end its run in another way than by returning or failing."""
+    """Raised by a job to end its run other than by returning or failing."""
 
 
 class Retry(Outcome):
-    """Run me again: spends a retry. `in_` seconds or `at` a moment; by default after the backoff.
+    """Run the step again: spends a retry. After `in_` seconds or at the time `at`; by default after the backoff.
 
-    A time may come first, in place of the message.
+    A time may be passed first, in place of the message.
 
     >>> Retry("the bank is closed", in_=60).in_, Retry(timedelta(minutes=1)).in_, Retry(60).in_
     (60.0, 60.0, 60.0)
@@ -40,23 +40,23 @@ class Retry(Outcome):
     def __init__(
         self, message: str | When = "retry", *, in_: float | timedelta | None = None, at: datetime | None = None
     ) -> None:
-        text, self.in_, self.at = _understood(message, "retry", in_, at)
+        text, self.in_, self.at = _message_and_time(message, "retry", in_, at)
         super().__init__(text)
 
 
 class Reschedule(Outcome):
-    """Run me later: throttled, spends nothing. The time as in `Retry`; by default at once."""
+    """Run the step later: throttled, spends no retry. The time as in `Retry`; by default at once."""
 
     def __init__(
         self, message: str | When = "reschedule", *, in_: float | timedelta | None = None, at: datetime | None = None
     ) -> None:
-        text, seconds, self.at = _understood(message, "reschedule", in_, at)
+        text, seconds, self.at = _message_and_time(message, "reschedule", in_, at)
         super().__init__(text)
         self.in_ = seconds or 0.0
 
 
 class Stop(Outcome):
-    """End as Stopped: no retry, and handlers of the block are promoted."""
+    """End as Stopped: no retry; the exception handlers of the block are promoted."""
 
 
 class Skip(Outcome):
@@ -64,11 +64,11 @@ class Skip(Outcome):
 
 
 class JustEnd(Skip):
-    """Enough: neither failed nor completed. Ends as Skipped."""
+    """End early, neither failed nor completed: ends as Skipped."""
 
 
 class JustResolve(Outcome):
-    """Nothing to retry and nothing to report: `resolve_exception` runs, and the own code is done."""
+    """No retry and no failure: `resolve_exception` runs, and the own code is done."""
 
 
 class Fail(Outcome):
@@ -80,33 +80,33 @@ class Fail(Outcome):
 
 
 class Permanent(Exception):
-    """No retry will help."""
+    """An error that a retry cannot fix."""
 
 
 class MaxRetriesReached(Exception):
-    """Enough retries: fail, whatever is left of them."""
+    """Fail as if all retries were spent."""
 
 
 class NonNotifiable(Exception):
-    """Fail, and tell nobody."""
+    """Fail without a failure notification."""
 
 
-def _understood(
+def _message_and_time(
     first: Any, usual: str, in_: float | timedelta | None, at: datetime | None
 ) -> tuple[Any, float | None, datetime | None]:
-    """The message, the seconds and the moment. What comes first is the message or, by its type, the time.
+    """The message, the seconds and the point in time. The first argument is the message or, by its type, the time.
 
-    Refused in the job's own code, where it is an error like any other, and not later in the worker.
+    Invalid values raise here, in the job's own code, not later in the worker.
     """
     if _is_time(first):
         if in_ is not None or at is not None:
-            raise ValueError(f"{usual}({first!r}, …): that is a time already; leave out in_ and at")
+            raise ValueError(f"{usual}({first!r}, …): the first argument is a time; omit in_ and at")
         in_, at = (None, first) if isinstance(first, datetime) else (first, None)
         first = usual
     if in_ is not None and at is not None:
-        raise ValueError(f"{usual}(in_={in_!r}, at={at!r}): say one of the two")
+        raise ValueError(f"{usual}(in_={in_!r}, at={at!r}): pass only one of them")
     if not isinstance(first, str | BaseException):
-        raise TypeError(f"{usual}({first!r}): say a message, seconds, a timedelta or a datetime")
+        raise TypeError(f"{usual}({first!r}): expected a message, seconds, a timedelta or a datetime")
     return first, None if in_ is None else _seconds(in_), None if at is None else _moment(at)
 
 

@@ -1,4 +1,4 @@
-"""What a job's settings say about its errors, its unfinished runs and its share of the workers."""
+"""A job's settings for errors, unfinished runs and its share of the workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stepwell.define.backoff import Backoff, problem_of_backoff
 from stepwell.define.signature import is_coroutine
-from stepwell.share.strategy import DEFAULT_WEIGHT, Priority
+from stepwell.share.strategy import DEFAULT_WEIGHT, Weight
 
 MAX_NOT_COMPLETED: Final = 20
 RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[BaseException], bool]
@@ -17,18 +17,18 @@ RetryRule = type[BaseException] | Collection[type[BaseException]] | Callable[[Ba
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How the steps of a job are retried and shared out."""
+    """How the steps of a job are retried, and how many slots they get."""
 
     retry_on: RetryRule = (Exception,)
     backoff: Backoff | None = None
     max_not_completed: int = MAX_NOT_COMPLETED
-    weight: Priority = DEFAULT_WEIGHT  # its share of the slots, for strategies that divide them
+    weight: Weight = DEFAULT_WEIGHT  # its share of the slots, for strategies that divide them
     max_running: int | None = None  # over all workers
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with it: reported when the job is defined, not when it first fails."""
+        """Everything that is wrong with it: reported when the job is defined, not when it first fails."""
         if not _is_retry_rule(self.retry_on):
-            yield f"retry_on is {self.retry_on!r}, not types of exceptions or a plain function of the error"
+            yield f"retry_on is {self.retry_on!r}, not exception types or a sync function of the error"
         if (problem := problem_of_backoff(self.backoff)) is not None:
             yield problem
         if not _is_count(self.max_not_completed):
@@ -39,18 +39,18 @@ class Policy:
             yield f"max_running is {self.max_running!r}, not a whole number of at least 0 (0: none runs), nor None"
 
     def retries(self, error: BaseException) -> bool:
-        """Whether this error is worth a retry.
+        """Whether this error should be retried.
 
         >>> Policy(retry_on=OSError).retries(TimeoutError()), Policy(retry_on=[OSError]).retries(KeyError())
         (True, False)
-        >>> Policy(retry_on=lambda error: "later" in str(error)).retries(KeyError("come later"))
+        >>> Policy(retry_on=lambda error: "later" in str(error)).retries(KeyError("try later"))
         True
         """
         rule = self.retry_on
         if not isinstance(rule, type | Collection):
             return bool(rule(error))
         kinds = (rule,) if isinstance(rule, type) else tuple(rule)
-        # Beyond Exception there is only what ends programs; a job that raises it has failed like any other.
+        # Exceptions that are no Exception normally end a program; in a job they are failures like any other.
         return isinstance(error, kinds) or (Exception in kinds and not isinstance(error, Exception))
 
 
@@ -69,8 +69,8 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_positive(value: Any) -> bool:
-    """Of the numbers that a strategy can calculate with."""
+    """Whether it is a finite number above 0."""
     try:
         return not isinstance(value, str) and Fraction(value) > 0
-    except (TypeError, ValueError, OverflowError):  # no number, or an infinite one
+    except (TypeError, ValueError, OverflowError):  # not a number, or infinite
         return False

@@ -23,13 +23,13 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Computes(Protocol[R_co]):
-    """A class whose `compute` returns this."""
+    """A class whose `compute` returns the result."""
 
     def compute(self) -> R_co: ...
 
 
 class ComputesLater(Protocol[R_co]):
-    """A class whose `compute` returns it when awaited."""
+    """A class whose `compute` returns the result when awaited."""
 
     def compute(self) -> Awaitable[R_co]: ...
 
@@ -55,7 +55,7 @@ class Registration:
         action = self._action_of(code)
         settings = known_settings(action, self.settings)
         if found := [*self.policy.problems(), *_problems_of(action, settings)]:
-            raise StepwellError(f"the job {action!r} cannot be defined: {'; '.join(found)}")
+            raise StepwellError(f"job {action!r} cannot be defined: {'; '.join(found)}")
         compute = _compute_of(action, code)
         hooks, is_async = frozenset[str](), is_coroutine(code)
         if isinstance(code, type):
@@ -74,25 +74,25 @@ class Registration:
             )
         action = self.name or str(getattr(code, "__name__", ""))
         if not action:
-            raise StepwellError(f"{code!r} has no name of its own: give it one, app.job(name=…)")
+            raise StepwellError(f"{code!r} has no name: pass one, app.job(name=…)")
         return action
 
 
 def _compute_of(action: str, code: Callable[..., Any]) -> Callable[..., Any]:
-    """The code whose result is that of the step."""
+    """The callable that returns the step's result."""
     compute = code
     if isinstance(code, type):
         if not issubclass(code, Job):
-            raise StepwellError(f"{action}: a class that runs as a step is a subclass of stepwell.Job")
+            raise StepwellError(f"{action}: a job class must be a subclass of stepwell.Job")
         if code.compute is Job.compute:
-            raise StepwellError(f"{action}: the class has no compute, so there is nothing to run; write one")
+            raise StepwellError(f"{action}: the class has no compute method; define one")
         compute = code.compute
     if inspect.isgeneratorfunction(compute) or inspect.isasyncgenfunction(compute):
-        raise StepwellError(f"{action}: a job returns its result, and a generator has none; collect what it yields")
+        raise StepwellError(f"{action}: a job cannot be a generator; collect what it yields and return it")
     return compute
 
 
 def _problems_of(action: str, settings: dict[str, Any]) -> list[str]:
-    """What is wrong with settings that every step of a job would have."""
+    """The problems with the settings that every step of a job would have."""
     plain = {name: value for name, value in settings.items() if name != "concurrency_key" or not callable(value)}
     return [problem.replace("max_retries", "retries") for problem in problems(NewStep(action=action, **plain))]

@@ -1,4 +1,4 @@
-"""The jobs of an app, by name. An action in a row is looked up here and nowhere else: nothing is imported from data."""
+"""The jobs of an app, by action. The action of a row is looked up only here: nothing is imported by name from data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stepwell.model.errors import StepwellError, UnknownAction
 
 
 class Registry:
-    """What an app can run.
+    """The jobs that an app can run.
 
-    A step of an action that is not registered can still be created: another program may know it.
+    A step with an unregistered action can still be created: another program may run it.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Registry:
         self._jobs[job.action] = job
 
     def draft(self, action: str, arguments: Any, settings: dict[str, Any]) -> NewStep:
-        """A new step: with the settings of its job and arguments that it takes, if the action is registered."""
+        """A new step; if the action is registered, with the settings of its job and validated arguments."""
         if action in self:
             return self[action].options(**settings).draft_by_name(arguments)
         return NewStep(action=action, arguments=arguments, **known_settings(action, settings))

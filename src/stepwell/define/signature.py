@@ -1,4 +1,4 @@
-"""What a job takes and gives, by its annotations: checked when a step is created, and typed when it runs."""
+"""A job's parameters and result type, by its annotations: checked when a step is created, converted when it runs."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Signature:
     stepwell.model.errors.InvalidStep: pay: amount: Invalid decimal string; nothing was written
     """
 
-    def __init__(self, action: str, takes: Callable[..., Any], gives: Callable[..., Any]) -> None:
+    def __init__(self, action: str, constructor: Callable[..., Any], compute: Callable[..., Any]) -> None:
         self._action = action
-        self._signature = inspect.signature(takes)
+        self._signature = inspect.signature(constructor)
         self._extras: str | None = None  # the name of **kwargs
         for parameter in self._signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
                 raise StepwellError(
-                    f"{action}({parameter}): arguments are stored by name, so every parameter needs one"
+                    f"{action}({parameter}): arguments are stored by name; use parameters that can be passed by name"
                 )
             if parameter.kind is parameter.VAR_KEYWORD:
                 self._extras = parameter.name
@@ -50,7 +50,7 @@ class Signature:
         self._names = dict.fromkeys(self._signature.parameters)  # in their order
         self._by_position = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
         self._needed = frozenset(each.name for each in parameters if each.default is each.empty)
-        hints = _hints(takes)
+        hints = _hints(constructor)
         self._types: dict[str, Any] = {}
         for parameter in parameters:
             if parameter.name == self._extras:
@@ -58,15 +58,15 @@ class Signature:
             hint = _decodable(hints.get(parameter.name))
             if hint is not Any:
                 self._types[parameter.name] = hint
-            elif _promises(hints.get(parameter.name, parameter.annotation)):
+            elif _is_specific(hints.get(parameter.name, parameter.annotation)):
                 _warn(action, f"its parameter {parameter.name}", hints.get(parameter.name, parameter.annotation))
-        said = _hints(gives).get("return")
-        self._result = _decodable(said)
-        if self._result is Any and _promises(said):
-            _warn(action, "its result", said)
+        annotated = _hints(compute).get("return")
+        self._result = _decodable(annotated)
+        if self._result is Any and _is_specific(annotated):
+            _warn(action, "its result", annotated)
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by their names; refuses those that the callable would not take."""
+        """The arguments of a call by their names; rejects those that the callable would not accept."""
         try:
             arguments = self._bound(args, kwargs)
         except TypeError as error:
@@ -82,13 +82,13 @@ class Signature:
         fits = len(given) == len(args) + len(kwargs) and self._needed <= given.keys() <= self._names.keys()
         if fits and self._extras is None:
             return {name: given[name] for name in self._names if name in given}
-        arguments = dict(self._signature.bind(*args, **kwargs).arguments)  # slower, and knows what is wrong
+        arguments = dict(self._signature.bind(*args, **kwargs).arguments)  # slower, but raises a precise error
         if self._extras is not None:
             arguments |= arguments.pop(self._extras, {})
         return arguments
 
     def _check(self, name: str, hint: Any, value: Any) -> None:
-        """As it will arrive: through JSON and back."""
+        """Check the value as it will arrive: after a JSON round trip."""
         stored = codec.decode(codec.encode(value, f"arguments.{name}"))
         try:
             _convert(stored, hint)
@@ -96,7 +96,7 @@ class Signature:
             raise InvalidStep(f"{self._action}: {name}: {error}; nothing was written") from error
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Stored arguments as the callable wants them; raises ValueError or TypeError for what does not fit."""
+        """Stored arguments converted to the annotated types; raises ValueError or TypeError if one does not fit."""
         typed = self._bound((), arguments)
         for name, hint in self._types.items():
             if name in typed and not (type(typed[name]) is hint and hint in _SIMPLE):
@@ -107,11 +107,11 @@ class Signature:
         return typed
 
     def result(self, stored: Any) -> Any:
-        """A stored result as the callable gave it; raises ValueError or TypeError if it is no such thing."""
+        """A stored result converted to the annotated type; raises ValueError or TypeError if it does not fit."""
         return stored if self._result is Any or stored is None else _convert(stored, self._result)
 
     def result_or_stored(self, stored: Any) -> Any:
-        """The same, or what is stored if it does not fit."""
+        """The same, or the stored value if it does not fit."""
         try:
             return self.result(stored)
         except (ValueError, TypeError):
@@ -119,33 +119,33 @@ class Signature:
 
 
 def _hints(code: Callable[..., Any]) -> dict[str, Any]:
-    """Its annotations, but for those that cannot be resolved (a name that exists only for the type checker)."""
+    """Its annotations, except those that cannot be resolved (a name that exists only for the type checker)."""
     target: Any = code.__init__ if isinstance(code, type) else code  # type: ignore[misc]
     try:
         return typing.get_type_hints(target, include_extras=True)
     except Exception:
         target = inspect.unwrap(target)
-        each = getattr(target, "__annotations__", {}).items()
-        return {name: hint for name, said in each if (hint := _hint(said, target)) is not None}
+        annotations = getattr(target, "__annotations__", {}).items()
+        return {name: hint for name, annotation in annotations if (hint := _hint(annotation, target)) is not None}
 
 
-def _hint(said: Any, target: Any) -> Any:
-    alone = types.SimpleNamespace(__annotations__={"it": said})
+def _hint(annotation: Any, target: Any) -> Any:
+    alone = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
         return typing.get_type_hints(alone, getattr(target, "__globals__", {}), include_extras=True)["it"]
     except Exception:
         return None
 
 
-def _promises(hint: Any) -> bool:
-    """Whether an annotation says that values are something else than the plain data of JSON."""
+def _is_specific(hint: Any) -> bool:
+    """Whether an annotation asks for something other than plain JSON data."""
     return hint not in (None, Any, object, type(None), typing.NoReturn, typing.Never, inspect.Parameter.empty)
 
 
 def _warn(action: str, what: str, hint: Any) -> None:
     _LOGGER.warning(
-        "the job %s: %s arrives as plain data (dicts, lists, text, numbers) because JSON cannot be turned into %s; "
-        "annotate it with a type that can be told from its JSON, or as Any",
+        "job %s: %s arrives as plain data (dicts, lists, strings, numbers) because JSON cannot be converted to %s; "
+        "annotate it with a type that can be decoded from JSON, or as Any",
         action,
         what,
         hint if isinstance(hint, str) else inspect.formatannotation(hint),
@@ -153,7 +153,7 @@ def _warn(action: str, what: str, hint: Any) -> None:
 
 
 def _decodable(hint: Any) -> Any:
-    """The type itself, or Any if values of it cannot be made from JSON."""
+    """The type itself, or Any if it cannot be decoded from JSON."""
     if hint is None or hint is Any or hint is inspect.Parameter.empty:
         return Any
     if hint is type(None):
@@ -170,9 +170,9 @@ def _convert(value: Any, hint: Any) -> Any:
 
 
 def _make(hint: Any, value: Any) -> Any:
-    """Types that msgspec does not know: pydantic's models make themselves; anything else stays as it is stored.
+    """Types that msgspec does not know: pydantic models validate themselves; anything else stays as it is stored.
 
-    From JSON, because only there a strict model accepts text as a date.
+    From JSON, because only then does a strict model accept a string as a date.
     """
     maker = getattr(hint, "model_validate_json", None)
     if maker is not None:
@@ -181,7 +181,7 @@ def _make(hint: Any, value: Any) -> Any:
 
 
 def is_coroutine(code: Any) -> bool:
-    """Whether calling it gives something to await."""
+    """Whether calling it returns a coroutine."""
     return inspect.iscoroutinefunction(code) or (
         not isinstance(code, type | types.FunctionType) and inspect.iscoroutinefunction(getattr(code, "__call__", None))  # noqa: B004
     )

@@ -1,4 +1,4 @@
-"""New steps as plain data, for the way from a job's process to the worker that writes them."""
+"""New steps as plain data, to send them from a job's process to the worker that writes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwell.model import codec
 
 
 def to_wire(draft: NewStep) -> dict[str, Any]:
-    """Everything that is not the default, as JSON can carry it; refuses what could not be created."""
+    """The fields that are not at their defaults, as JSON-compatible data; rejects a draft that cannot be created."""
     check(draft)
     wrapped = {"action": draft.action, **non_default_settings(draft)}
     if isinstance(draft.delay, timedelta):
@@ -21,7 +21,7 @@ def to_wire(draft: NewStep) -> dict[str, Any]:
 
 
 def from_wire(wrapped: dict[str, Any]) -> NewStep:
-    """The new step again.
+    """The new step, from what `to_wire` returned.
 
     >>> from_wire(to_wire(NewStep(action="fetch", arguments={"n": 1}, delay=timedelta(seconds=2), key="k"))).delay
     2.0

@@ -1,1 +1,1 @@
-"""Creating steps: drafts are checked, placed among the others, and written with what they may decide."""
+"""Creating steps: drafts are checked, placed relative to other steps, and written."""

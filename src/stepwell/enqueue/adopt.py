@@ -1,4 +1,4 @@
-"""Adopting rows that plain SQL wrote: the documented INSERT needs only an action, the rest is filled in here."""
+"""Adopting rows written by plain SQL: the documented INSERT needs only an action; the rest is filled in here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH: Final = 500
 
 
 def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
-    """Give new rows their place, each after its parent; returns how many were looked at."""
+    """Place new rows, each after its parent; returns how many were processed."""
     rows = adoption.new_steps(tx, limit=BATCH)
     if not rows:
         return 0
@@ -35,7 +35,7 @@ def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
 
 
 def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[int], now: datetime) -> None:
-    path = [row]  # a row, the parent (or the root of its block) that has to be adopted before it, that one's parent, …
+    path = [row]  # a row, its parent (or block root) that must be adopted before it, the parent of that, …
     while path:
         row = path[-1]
         if row.id in done:
@@ -45,16 +45,16 @@ def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[in
         if above is None:
             _adopt(tx, row, names, now)
         elif above.state.is_terminal:
-            ended = f"step {above.id} was {above.state} before it was given its place, and nothing can belong to it"
+            ended = f"step {above.id} was {above.state} before it was adopted, so no step can be added to it"
             _refuse(tx, row, ended, names, now)
         elif above.id in [step.id for step in path]:
-            circle = " → ".join(f"step {step.id} ({step.label or step.action})" for step in path)
-            _refuse(tx, row, f"these steps are each other's parents: {circle}", names, now)
+            cycle = " → ".join(f"step {step.id} ({step.label or step.action})" for step in path)
+            _refuse(tx, row, f"these steps are each other's parents: {cycle}", names, now)
         elif (parent := adoption.new_step(tx, id=above.id)) is not None:
             path.append(parent)
             continue
         else:
-            return  # another dispatcher is just adopting the parent: the next round adopts this one
+            return  # another dispatcher is adopting the parent: the next round adopts this row
         done.add(row.id)
 
 
@@ -79,9 +79,9 @@ def _check_arguments(row: NewRow) -> None:
     try:
         arguments = codec.decode(row.arguments)
     except ValueError as error:
-        raise InvalidStep(f"its arguments cannot be read: {error}") from error
+        raise InvalidStep(f"its arguments cannot be decoded: {error}") from error
     if not isinstance(arguments, dict):
-        raise InvalidStep("its arguments are not a JSON object: they are the job's parameters by name")
+        raise InvalidStep("its arguments are not a JSON object of the job's parameters by name")
 
 
 def _placement(row: NewRow) -> Placement:
@@ -95,7 +95,7 @@ def _placement(row: NewRow) -> Placement:
         index=row.index,
         workflow=row.workflow_id,
         group=row.group,
-        queue=None if row.queue == "default" else row.queue,  # the column's own default: nobody chose it
+        queue=None if row.queue == "default" else row.queue,  # the default of the column, not a choice
         priority=row.priority,
     )
     return Placement(draft, uuid=row.uuid, id=row.id)
@@ -114,12 +114,12 @@ def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
         priority=placement.priority,
         shares_block=placement.block != placement.uuid,
     )
-    if tx.collects_changes:  # only now: whoever wrote the row told nobody
+    if tx.collects_changes:  # only now: plain SQL reported nothing
         tx.changed([created(placement.id, placement.workflow, placement.draft.action, State.PENDING, None, now)])
 
 
 def _refuse(tx: Transaction, row: NewRow, message: str, names: Names, now: datetime) -> None:
-    """Nothing is lost: the row ends Failed with the reason, in a block and a workflow of its own."""
+    """Fail the row with the reason, in a block and a workflow of its own, so that it is not lost."""
     placement = Placement(NewStep(action=row.action), uuid=row.uuid, id=row.id)
     place(tx, [placement], names)
     _write_place(tx, placement, now)

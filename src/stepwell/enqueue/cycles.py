@@ -1,7 +1,7 @@
-"""Refusing steps that would wait for each other for ever.
+"""Rejecting steps that would wait for each other forever.
 
-What waits for what, as events: a step starts after its parent started, after its DAG dependencies ended and after
-all lower indexes of its block ended; a parent ends after its children. A cycle among these events is a deadlock.
+The order of events: a step starts after its parent has started, after its DAG dependencies have ended and after all
+lower indexes of its block have ended; a parent ends after its children. A cycle among these events is a deadlock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = Any  # a step's id, or the identity of one that has no id yet
 
 
 def refuse_cycles(tx: Transaction, placements: Sequence[Placement], joined_blocks: Collection[str]) -> None:
-    """Raise `InvalidStep`, naming the steps, if the new steps close a circle among themselves or with existing ones."""
+    """Raise `InvalidStep`, naming the steps, if the new steps form a cycle among themselves or with existing ones."""
     graph = _WaitGraph()
     for placement in placements:
         graph.add(
@@ -31,7 +31,7 @@ def refuse_cycles(tx: Transaction, placements: Sequence[Placement], joined_block
             dependencies=[_key(dependency) for dependency in placement.dependencies],
             level=(placement.block, placement.draft.type, placement.index),
         )
-    # Nobody that exists waits for a new step unless it came under an existing parent or into an existing block.
+    # No existing step waits for a new one unless that joined an existing parent or an existing block.
     if joined_blocks:
         for workflow in {placement.workflow for placement in placements}:
             _add_existing(tx, workflow, graph)
@@ -93,7 +93,5 @@ class _WaitGraph:
         except CycleError as error:
             events = error.args[1]
             names = [self._names[event[1]] for event in events if event[0] != "level" and event[1] in self._names]
-            circle = " ← ".join(dict.fromkeys(names))
-            raise InvalidStep(
-                f"these steps would wait for each other for ever: {circle}; nothing was written"
-            ) from error
+            cycle = " ← ".join(dict.fromkeys(names))
+            raise InvalidStep(f"these steps would wait for each other forever: {cycle}; nothing was written") from error

@@ -1,4 +1,4 @@
-"""The queues that an app declares: by itself, and by the settings of its jobs."""
+"""The queues that an app declares: itself, and in the settings of its jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.store.engine import creation
 
 
 class DeclaredQueues:
-    """Their names; called, it returns them as they are now, because jobs may be registered at any time."""
+    """Calling it returns the current names, because jobs may be registered at any time."""
 
     def __init__(self, queues: Iterable[str], jobs: Registry) -> None:
         self._named = _checked(queues)
@@ -23,7 +23,7 @@ class DeclaredQueues:
         return self._named.union(queue for queue in by_jobs if isinstance(queue, str) and queue)
 
     def create(self, database: Database) -> None:
-        """Create those that the app itself names; the queues of jobs are created with their first step."""
+        """Create those that the app itself declares; the queues of jobs are created with their first step."""
         if not self._named:
             return
         if new := self._named.difference(database.read(creation.queue_names)):
@@ -34,5 +34,5 @@ def _checked(queues: Iterable[str]) -> frozenset[str]:
     names: list[Any] = [queues] if isinstance(queues, str) else list(queues)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise StepwellError(f"{name!r} does not name a queue: say, for example, queues=['emails']")
+            raise StepwellError(f"{name!r} is not the name of a queue: pass, for example, queues=['emails']")
     return frozenset(names)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# Looks are a primary-key read each; the pause grows from the first figure to the second.
-LOOK_SECONDS: Final = (0.001, 0.1)
+# Each poll is a read by primary key; the interval grows from the first number to the second.
+POLL_SECONDS: Final = (0.001, 0.1)
 
 
 class Handle(StepRef, Generic[R]):
@@ -37,7 +37,7 @@ class Handle(StepRef, Generic[R]):
         return self._app.step(self)
 
     def transition_to(self, state: State, *, who: str, why: str | None = None) -> None:
-        """Move it by hand, as the table of transitions allows; `who` and `why` are on record."""
+        """Change its state by hand, as the transition table allows an operator; `who` and `why` are recorded."""
         self._app.transition_to(self, state, who=who, why=why)
 
     def result(self, timeout: float | None = None) -> R:
@@ -65,22 +65,22 @@ class Handle(StepRef, Generic[R]):
         return await asyncio.to_thread(self._outcome, None)
 
     def _ended(self) -> bool:
-        if self._app.running_steps.is_kept_by_caller(self.uuid):
+        if self._app.running_steps.is_unwritten_child_of_caller(self.uuid):
             raise StepwellError(
-                f"step {self.uuid} is a child of the step that waits for it here, and cannot begin before that one's "
-                "own code is done: let a later child use its result"
+                f"step {self.uuid} is a child of the step that waits for it here, and cannot start before its parent's "
+                "own code is done: use its result in a later child"
             )
         try:
             return self.step().state.is_terminal
         except StepNotFound:
-            return False  # a child that is written with the end of its parent's code
+            return False  # a child that is written when compute of its parent ends
 
     def _outcome(self, timeout: float | None) -> R:
         try:
             step = self.step()
         except StepNotFound:
             raise StepTimeout(
-                f"step {self.uuid} is not there after {timeout} s: it is written when the code that made it has ended"
+                f"step {self.uuid} does not exist after {timeout} s: it is written when the code that creates it ends"
             ) from None
         if not step.state.is_terminal:
             why = self._app.explain(step).summary
@@ -92,14 +92,14 @@ class Handle(StepRef, Generic[R]):
             result: R = self._signature.result(step.response)
         except (ValueError, TypeError) as error:
             raise StepwellError(
-                f"step {step.id} ({step.name}) is {step.state}, but its result is not what the job's signature says "
-                f"({error}); app.step({step.id}).response has it as it is stored"
+                f"step {step.id} ({step.name}) is {step.state}, but its result does not match the job's signature "
+                f"({error}); app.step({step.id}).response is the stored value"
             ) from error
         return result
 
 
 def _pauses() -> Iterator[float]:
-    pause, longest = LOOK_SECONDS
+    pause, longest = POLL_SECONDS
     while True:
         yield pause
         pause = min(pause * 1.2, longest)

@@ -1,4 +1,4 @@
-"""Events: one for every change of a step's state whoever made it, and alarms. Published after the commit."""
+"""Events: one for every change of a step's state, whatever made it, and alarms. Published after the commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of events: what Stepwell tells the program around it."""
+"""The catalogue of events that a program can subscribe to."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stepwell.store import Change
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The base of all of them; `name` is what it is called outside of Python."""
+    """The base class of all events; `name` is its name outside of Python."""
 
     name: ClassVar[str] = "event"
 
 
 @dataclass(frozen=True, slots=True)
 class StepChanged(Event):
-    """The state of a step changed, whoever changed it; each of the classes below is one of its states.
+    """The state of a step changed, whatever changed it; each subclass is for one new state.
 
-    `error` is that of the run that ended; `duration` is how long it took, in seconds.
+    `error` is the error of the run that ended, `duration` how long it took, in seconds.
     """
 
     name: ClassVar[str] = "step.changed"
@@ -39,28 +39,28 @@ class StepChanged(Event):
 
 
 class StepCreated(StepChanged):
-    """A step was created; one that plain SQL wrote, when a tick has given it its place."""
+    """A step was created, or a row written by plain SQL was adopted."""
 
     __slots__ = ()
     name = "step.created"
 
 
 class StepPending(StepChanged):
-    """A step came back to Pending: a retry, throttled, not completed, rescued, handed back, promoted or revived."""
+    """A step returned to Pending: a retry, throttled, not completed, rescued, handed back, promoted or revived."""
 
     __slots__ = ()
     name = "step.pending"
 
 
 class StepDispatched(StepChanged):
-    """A step was handed to its queue."""
+    """A step was dispatched to its queue."""
 
     __slots__ = ()
     name = "step.dispatched"
 
 
 class StepRunning(StepChanged):
-    """A worker runs a step, or a parent waits for its children again."""
+    """A worker claimed a step, or a parent waits for its children again."""
 
     __slots__ = ()
     name = "step.running"
@@ -74,14 +74,14 @@ class StepCompleted(StepChanged):
 
 
 class StepSkipped(StepChanged):
-    """A step was concluded without being done."""
+    """A step was concluded without being completed."""
 
     __slots__ = ()
     name = "step.skipped"
 
 
 class StepFailed(StepChanged):
-    """A step failed: by its own code, with its parent, through its children, or given up."""
+    """A step failed: by its own code, with its parent, because of its children, or after too many rescues."""
 
     __slots__ = ()
     name = "step.failed"
@@ -122,7 +122,7 @@ _OF_STATE: Final[dict[State, type[StepChanged]]] = {
 
 
 def event_of(change: Change) -> StepChanged:
-    """The event that announces a change."""
+    """The event for a change."""
     kind = StepCreated if change.from_state is None else _OF_STATE[change.to_state]
     return kind(
         change.step_id,
@@ -141,7 +141,7 @@ def event_of(change: Change) -> StepChanged:
 
 @dataclass(frozen=True, slots=True)
 class FailureNotification(Event):
-    """A run failed for good and somebody should know. `NonNotifiable` errors and cascades raise none."""
+    """A run failed permanently. `NonNotifiable` errors and cascades publish no notification."""
 
     name: ClassVar[str] = "step.failure_notification"
     step_id: int
@@ -152,7 +152,7 @@ class FailureNotification(Event):
 
 @dataclass(frozen=True, slots=True)
 class StepRescued(Event):
-    """The worker of a step died; `poison` if that has happened too often and the step was given up."""
+    """The worker of a step died; `poison`: that happened too often, and the step failed."""
 
     name: ClassVar[str] = "step.rescued"
     step_id: int
@@ -163,7 +163,7 @@ class StepRescued(Event):
 
 @dataclass(frozen=True, slots=True)
 class GroupStalled(Event):
-    """A group has work that could run, workers with free slots, and makes no progress."""
+    """A group makes no progress although it has work that could run and workers with free slots."""
 
     name: ClassVar[str] = "group.no_progress"
     group: str

@@ -1,4 +1,4 @@
-"""Subscribers: called after the commit; one that raises changes nothing."""
+"""Subscribers: called after the commit; an error in one of them is logged and has no other effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Events:
         self._subscribers: list[tuple[type[Event], Callable[[Any], None]]] = []
 
     def on(self, kind: type[E]) -> Callable[[Callable[[E], None]], Callable[[E], None]]:
-        """Call a function for every event of a kind (or of its subclasses)."""
+        """Subscribe a function to the events of a class and its subclasses."""
 
         def subscribe(function: Callable[[E], None]) -> Callable[[E], None]:
             self._subscribers.append((kind, function))

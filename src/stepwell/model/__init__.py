@@ -1,1 +1,1 @@
-"""What Stepwell is about: states, steps, reasons, errors. Frozen, no I/O."""
+"""The data model: states, steps, reasons, errors. Frozen, no I/O."""

@@ -1,4 +1,4 @@
-"""Who did it: the operator's name as history keeps it."""
+"""The actor of an operator's action, as history stores it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def actor_of(who: str) -> str:
     'operator:alice'
     """
     if not who or not who.isprintable() or len(who) > 200:
-        raise ActionRefused("say who you are: 1 to 200 printable characters; every action is on record with a name")
+        raise ActionRefused("`who` must be 1 to 200 printable characters: every action is recorded with a name")
     return who if who.startswith(OPERATOR) else f"{OPERATOR}{who}"
 
 
 def reason_of(why: str | None) -> str:
-    """The reason of an action, as the step and its history keep it.
+    """The reason of an action, as the step and its history store it.
 
     >>> reason_of("customer asked"), reason_of(None)
     ('operator: customer asked', 'operator')
@@ -32,5 +32,5 @@ def reason_of(why: str | None) -> str:
 
 
 def storable(why: str | None) -> str | None:
-    """What a person wrote, in a form that both databases keep."""
+    """Text from a person, in a form that both databases can store."""
     return codec.clean_text(why, MAX_WHY) if why else None

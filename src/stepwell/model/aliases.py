@@ -1,7 +1,7 @@
-"""Pydantic models in JSON, under the names by which they are read: those by which they are written may be others.
+"""Pydantic models in JSON, under the names by which they are read, which may differ from those they are written under.
 
-A model writes its fields under their `serialization_alias` and reads them from their `validation_alias`; where these
-differ, what it has written it would not take back. Pydantic is not imported: who has no models need not have it.
+A model writes its fields under their `serialization_alias` and reads them from their `validation_alias`; if these
+differ, it cannot read its own output. Pydantic is not imported, because it is not a dependency.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Path: TypeAlias = Sequence[str | int]  # to a value: a name, mostly
 
 
 def dump(model: Any) -> Any:
-    """A model as JSON has it, and as `model_validate_json` takes it back."""
+    """A model as JSON-compatible data that `model_validate_json` accepts."""
     return _as_it_is_read(model, model.model_dump(mode="json", by_alias=True, round_trip=True))
 
 
 def _as_it_is_read(value: Any, written: Any) -> Any:
-    """What was written of a value, with the names of all models in it changed to those by which they are read."""
+    """The serialized form of a value, with the keys of all models in it renamed to those by which they are read."""
     if getattr(value, "__pydantic_root_model__", False):
         return _as_it_is_read(value.root, written)
     if isinstance(written, list) and isinstance(value, Collection) and len(value) == len(written):
@@ -37,7 +37,7 @@ def _as_it_is_read(value: Any, written: Any) -> Any:
 
 @cache
 def _fields(kind: type) -> dict[str, tuple[str, Path]]:
-    """The fields of a model or a dataclass by the key under which each is written: its name, and where it is read."""
+    """The fields of a model or dataclass, by the key each is written under: its name, and the path it is read from."""
     config = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", {})
     by_alias = config.get("validate_by_alias") is not False
     found: dict[str, tuple[str, Path]] = {name: (name, (name,)) for name in getattr(kind, "__dataclass_fields__", ())}
@@ -49,16 +49,16 @@ def _fields(kind: type) -> dict[str, tuple[str, Path]]:
 
 
 def _path(alias: Any) -> Path:
-    """Where an alias finds its value: a plain name if it has one, else the first of its paths (`AliasPath`)."""
+    """Where an alias reads its value: a plain name if it has one, else the first of its paths (`AliasPath`)."""
     paths = [getattr(one, "path", (one,)) for one in getattr(alias, "choices", (alias,))]
     return min(paths, key=len)
 
 
 def _put(whole: Any, path: Path, value: Any) -> Any:
-    """The whole with a value at the end of a path; what is missing on the way is made."""
+    """The whole with a value set at a path; missing containers are created."""
     if not path:
         if whole is not None and whole != value:
-            raise TypeError("two of its fields are read from the same place, and cannot both be kept there")
+            raise TypeError("two of its fields are read from the same place and cannot both be stored there")
         return value
     step, *rest = path
     if isinstance(step, str):

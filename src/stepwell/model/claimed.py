@@ -1,4 +1,4 @@
-"""A claim: the right to run a step, with the facts of the step at that moment."""
+"""A claim: the right to run a step, with the step's columns at that moment."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
-    """The facts of a step at the moment of its claim; values that its code gave are still JSON text.
+    """The columns of a step when it was claimed; values given by user code are still JSON text.
 
-    The fields are in the order of the columns that the statement `claim` returns. They travel as an array, from the
-    database and on to the process that runs the step: the names of two dozen columns would cost more than their values.
+    The fields are in the order of the columns that the statement `claim` returns. They are sent as an array, from the
+    database to the process that runs the step: two dozen column names would cost more than the values.
     """
 
     id: int = 0
@@ -32,17 +32,17 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     timeout: float = 0.0
     cooldown: float = 0.0
     lease_token: int = 0
-    has_children: bool | int = False  # SQLite has no truth values
+    has_children: bool | int = False  # SQLite has no booleans
     has_dependents: bool | int = False
     stage: str | None = None
     double_checks: int = 0
     checkpoint: str | None = None
-    response: str | None = None  # only with a stage: what an earlier attempt has recorded
+    response: str | None = None  # only with a stage: recorded by an earlier attempt
     was_open: bool | int = False  # claimed without having been dispatched by a tick
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether its end may decide something for another step."""
+        """Whether its end may affect another step."""
         return bool(self.parent_step_id is not None or self.has_dependents or self.has_children)
 
 
@@ -55,7 +55,7 @@ class Claim(msgspec.Struct, frozen=True):
     step_id: int
     token: int
     worker: str
-    step: ClaimedStep = _UNKNOWN  # of a claim whose answer was lost nothing is known
+    step: ClaimedStep = _UNKNOWN  # unknown if the response to the claim was lost
 
     @property
     def actor(self) -> str:
@@ -63,5 +63,5 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[int, int]:
-        """No two claims have the same."""
+        """Unique to the claim."""
         return self.step_id, self.token

@@ -1,8 +1,8 @@
-"""Time, injected: this clock says what time is stored, when a step is due and how long it may run.
+"""The injected clock: it provides the times that are stored, decides when a step is due and how long it may run.
 
-Real time (`time.monotonic`) is asked directly where no injected clock could help, because the wait is for something
-outside: another process, a lock of the database, a signal, a result. Besides, ids take their first digits from the
-machine's clock, a `Retry-After` that names a date is compared with it, and the duration of a run is measured by it.
+Code that waits for something outside the process (another process, a database lock, a signal, a result) uses real time
+(`time.monotonic`) directly, because an injected clock cannot speed that up. Ids take their first digits from the system
+clock, a `Retry-After` date is compared with it, and the duration of a run is measured in real time.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what is stored, monotonic time for durations, and a way to wait that a test can make instant."""
+    """Wall-clock time for what is stored, monotonic time for durations, and a `sleep` that a test can make instant."""
 
     def now(self) -> datetime:
-        """The present moment, in UTC."""
+        """The current time, in UTC."""
 
     def monotonic(self) -> float:
         """Seconds that never go back."""
 
     def sleep(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Wait for this many seconds."""
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

@@ -1,7 +1,7 @@
-"""Values in and out of the database: JSON that both databases keep the same way, or a clear refusal.
+"""Values in and out of the database: JSON that both databases store identically, or an error that names the path.
 
-SQLite would take a NUL or a lone surrogate where PostgreSQL does not, and JSON encoders turn NaN into null without
-a word; so every value is walked first, and what is refused is named by its path.
+SQLite accepts a NUL or a lone surrogate where PostgreSQL does not, and JSON encoders silently turn NaN into null; so
+every value is checked first.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ def encode(value: Any, what: str = "arguments") -> str:
     >>> encode({"rates": (1.0, float("nan"))})
     Traceback (most recent call last):
     ...
-    stepwell.model.errors.UnstorableValue: arguments.rates[1]: nan is not a number that JSON can hold
+    stepwell.model.errors.UnstorableValue: arguments.rates[1]: nan cannot be represented in JSON
     """
     plain = value if _is_plain(value, 0) else _made_plain(value, what)
     encoded = _encoder.encode(plain)
     if len(encoded) > MAX_BYTES:
         raise UnstorableValue(
-            f"{what}: {len(encoded):,} bytes of JSON, and the limit is {MAX_BYTES:,}: "
+            f"{what}: {len(encoded):,} bytes of JSON exceed the limit of {MAX_BYTES:,}: "
             "store it elsewhere and pass a reference"
         )
     return encoded.decode()
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether JSON and both databases surely take a value as it is: nearly all are, and need no closer look."""
+    """Whether a value is certainly valid as it is: a fast path for nearly all values."""
     kind = type(value)
     if kind is str:
         return _is_plain_text(value)
@@ -67,11 +67,11 @@ def _is_plain_text(text: str) -> bool:
 
 
 def _made_plain(value: Any, what: str) -> Any:
-    """The value in JSON's own types, or a refusal that names what is wrong in it and where."""
+    """The value in JSON's own types; raises UnstorableValue with the path of what is wrong."""
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_pydantic_or_refuse)
     except RecursionError as error:
-        raise UnstorableValue(f"{what}: nested deeper than {MAX_DEPTH} levels, or containing itself") from error
+        raise UnstorableValue(f"{what}: nested deeper than {MAX_DEPTH} levels, or contains itself") from error
     except (TypeError, ValueError) as error:
         raise UnstorableValue(f"{_blame(value, what)}: {error}") from error
     _walk(plain, what, 0)
@@ -103,7 +103,7 @@ def decode(text: str | None) -> Any:
 
 
 def readable(text: str | None) -> Any:
-    """What people are shown: the value, or the text itself if it cannot be decoded (plain SQL wrote it).
+    """For display: the value, or the text itself if it cannot be decoded (written by plain SQL).
 
     >>> readable('{"n": 1}'), readable('{"n": 1e999}')
     ({'n': 1}, '{"n": 1e999}')
@@ -130,10 +130,10 @@ def _walk(value: Any, path: str, depth: int) -> None:
             pass
         case int():
             if not -_BIGGEST_INT <= value < _BIGGEST_INT:
-                raise UnstorableValue(f"{path}: an integer beyond 64 bits; pass it as a string")
+                raise UnstorableValue(f"{path}: integer exceeds 64 bits; pass it as a string")
         case float():
             if not math.isfinite(value):
-                raise UnstorableValue(f"{path}: {value} is not a number that JSON can hold")
+                raise UnstorableValue(f"{path}: {value} cannot be represented in JSON")
         case dict():
             for key, item in value.items():
                 _check_text(key, path)
@@ -145,16 +145,16 @@ def _walk(value: Any, path: str, depth: int) -> None:
 
 def _check_text(text: str, path: str) -> None:
     if "\0" in text:
-        raise UnstorableValue(f"{path}: a NUL character, which PostgreSQL cannot store")
+        raise UnstorableValue(f"{path}: contains a NUL character, which PostgreSQL cannot store")
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise UnstorableValue(f"{path}: a lone surrogate, which is not text") from error
+            raise UnstorableValue(f"{path}: contains a lone surrogate, which is not valid text") from error
 
 
 def clean_text(text: str, limit: int) -> str:
-    """Text from outside (an error message) in a form that both databases store, cut to `limit` characters.
+    """Text from outside (an error message) in a form that both databases can store, truncated to `limit` characters.
 
     >>> clean_text("bad\\0 text", 7)
     'bad\\ufffd te… (2 more characters)'

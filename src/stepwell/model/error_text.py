@@ -1,4 +1,4 @@
-"""Errors as text that can be stored, even of exceptions that cannot print themselves."""
+"""Errors as text that can be stored, even if the exception's own `__str__` raises."""
 
 from __future__ import annotations
 

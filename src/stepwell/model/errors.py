@@ -1,4 +1,4 @@
-"""Every error that Stepwell raises on purpose. Each says what happened and what can be done about it."""
+"""The errors that Stepwell raises. Each message says what happened and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class StepwellError(Exception):
-    """The base of all of them."""
+    """The base class of all Stepwell errors."""
 
 
 class InvalidStep(StepwellError, ValueError):
@@ -17,27 +17,27 @@ class InvalidStep(StepwellError, ValueError):
 
 
 class BadChildren(InvalidStep):
-    """What a step wanted below itself cannot be created: it fails, for no other attempt would make better ones."""
+    """The children of a step cannot be created: it fails without a retry, because a retry would create the same."""
 
 
 class UnstorableValue(InvalidStep):
-    """A value that JSON, SQLite or PostgreSQL cannot keep; the message gives its path."""
+    """A value that JSON, SQLite or PostgreSQL cannot store; the message gives its path."""
 
 
 class StepNotFound(StepwellError, LookupError):
-    """No step has that id or uuid."""
+    """No step has this id or uuid."""
 
 
 class KeyConflict(StepwellError):
-    """The idempotency key belongs to a step with another action or other arguments."""
+    """The idempotency key belongs to a step with a different action or different arguments."""
 
 
 class IllegalTransition(StepwellError):
-    """A change of state that the transition table does not know, or that only an operator may make."""
+    """A change of state that the transition table does not allow, or allows only to an operator."""
 
 
 class ActionRefused(StepwellError):
-    """An operator's action that would not do what it promises; the message names what stands in the way."""
+    """An operator's action that cannot be carried out; the message says why."""
 
 
 class SchemaError(StepwellError):
@@ -49,23 +49,23 @@ class DatabaseUnavailable(StepwellError):
 
 
 class DatabaseBusy(DatabaseUnavailable):
-    """Another transaction was in the way for too long, perhaps one of the caller's own; nothing was written."""
+    """Another transaction, perhaps the caller's own, held a lock for too long; nothing was written."""
 
 
 class LockLost(StepwellError):
-    """Another dispatcher took this group over; the tick that lost the lock commits nothing more."""
+    """Another dispatcher took over this group; the tick that lost the lock commits nothing more."""
 
 
 class UnknownAction(StepwellError, LookupError):
-    """No job of that name is registered with this app."""
+    """No job with this name is registered with this app."""
 
 
 class AppNotFound(StepwellError):
-    """What was named as `module:variable` is no app."""
+    """The given `module:variable` is not an app."""
 
 
 class ConfigError(StepwellError):
-    """Settings that cannot be used: one line for each problem, with its file and line or its environment variable."""
+    """Invalid settings: one line for each problem, with its file and line or its environment variable."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__(*problems)
@@ -76,11 +76,11 @@ class ConfigError(StepwellError):
 
 
 class StepTimeout(StepwellError, TimeoutError):
-    """A step that somebody waited for has not ended in time; it goes on all the same."""
+    """A step did not end within the time that the caller waited; it is not affected."""
 
 
 class StepDidNotConclude(StepwellError):
-    """A step that somebody waited for failed, was stopped or cancelled, or cannot run; `step` is how it ended."""
+    """A step that the caller waited for failed, was stopped or cancelled, or cannot run; `step` is its last state."""
 
     def __init__(self, message: str, step: Step) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""UUIDs of version 7: they sort by creation, also inside one millisecond."""
+"""UUIDs of version 7: they sort by creation time, also within one millisecond."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 
 
 class Uuid7Generator:
-    """Makes UUIDs, each greater than all that it made before, in whatever threads.
+    """Generates UUIDs, each greater than all before. Thread-safe.
 
     >>> uuids = Uuid7Generator()
     >>> a, b = uuids.next(), uuids.next()
@@ -35,21 +35,21 @@ class Uuid7Generator:
         >>> several == sorted(set(several))
         True
         """
-        # 48 bits of milliseconds and 12 bits of a counter, kept as one number that only grows.
+        # 48 bits of milliseconds and a 12-bit counter, combined in one number that only grows.
         with self._lock:
             first = max(self._last + 1, time.time_ns() // 1_000_000 << 12)
             self._last = first + count - 1
         texts = []
-        for stamp, chance in enumerate(struct.unpack(f">{count}Q", os.urandom(8 * count)), first):
-            text = f"{(stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0x2 << 62 | chance >> 2:032x}"
+        for stamp, random in enumerate(struct.unpack(f">{count}Q", os.urandom(8 * count)), first):
+            text = f"{(stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0x2 << 62 | random >> 2:032x}"
             texts.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
         return texts
 
 
 def canonical_uuid(text: object) -> str | None:
-    """A UUID in the one way in which it is stored; None if it is none.
+    """A UUID in the form in which it is stored; None if the text is not a UUID.
 
-    >>> canonical_uuid("0190F3A2-7C4E-7000-8000-000000000001"), canonical_uuid("nobody")
+    >>> canonical_uuid("0190F3A2-7C4E-7000-8000-000000000001"), canonical_uuid("unknown")
     ('0190f3a2-7c4e-7000-8000-000000000001', None)
     """
     try:

@@ -1,13 +1,13 @@
-"""Why a step is in its state: the words found in `steps.reason` and in its history.
+"""Why a step is in its state: the values of `steps.reason` and of its history.
 
-They are part of the public schema. The SQL files spell them out; a test compares the two.
+They are part of the public schema. The SQL files repeat them as literals; a test compares the two.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Ended together with a parent (phases 2, 3 and 6). An operator's retry of the parent brings them back.
+# Ended together with a parent (phases 2, 3 and 6). An operator's retry of the parent returns them to Pending.
 PARENT_SKIPPED: Final = "parent_skipped"
 PARENT_CANCELLED: Final = "parent_cancelled"
 PARENT_FAILED: Final = "parent_failed"
@@ -40,7 +40,7 @@ HANDED_BACK: Final = "handed_back"
 REVIVED: Final = "revived"
 OPERATOR: Final = "operator"
 
-# The words that the engine itself decides by or shows: a job that says the same is quoted.
+# The engine uses these values itself: the same reason given by a job is prefixed with "job: ".
 ENGINE_REASONS: Final = CASCADED | {
     PREDECESSOR_FAILED,
     DORMANT,

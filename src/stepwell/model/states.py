@@ -1,7 +1,7 @@
 """The nine states of a step and the one table of legal transitions.
 
-Everything that moves a step obeys `TRANSITIONS`: the database refuses what it does not list (its triggers are
-generated from it), the errors quote it and the tests enumerate it.
+Every change of state follows `TRANSITIONS`: the database rejects what it does not list (its triggers are generated from
+it), the errors quote it and the tests enumerate it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Where a step is in its life.
+    """The state of a step.
 
     >>> State.FAILED.is_terminal, State.RUNNING.is_terminal
     (True, False)
@@ -39,7 +39,7 @@ TERMINAL: Final = frozenset(State) - UNFINISHED
 
 
 class Mover(StrEnum):
-    """Who may make a transition: the engine by itself, or only a person."""
+    """Who may make a transition: the engine as well, or only an operator."""
 
     ANYONE = "anyone"
     OPERATOR = "operator"
@@ -76,7 +76,7 @@ TRANSITIONS: Final[dict[tuple[State, State], Mover]] = {
 
 
 def is_legal(origin: State, target: State, *, operator: bool = False) -> bool:
-    """Whether a step may go from one state to the other.
+    """Whether a step may change from one state to the other.
 
     >>> is_legal(State.RUNNING, State.PENDING)
     True

@@ -1,4 +1,4 @@
-"""What a row of `steps` and of its history looks like in Python. Frozen, no I/O."""
+"""The rows of `steps` and of their history as Python objects. Frozen, no I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TriggerRule: TypeAlias = Literal["all_concluded", "all_ended", "any_concluded"]
 
 @dataclass(frozen=True, slots=True)
 class StepRef:
-    """The identity of a step: what creating it returns."""
+    """The identity of a step, as returned when it is created."""
 
     id: int
     uuid: str
@@ -26,7 +26,7 @@ class StepRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One unit of work, as it stands in the database."""
+    """One unit of work, as stored in the database."""
 
     id: int
     uuid: str
@@ -89,7 +89,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """How people call it: its label, or else its action."""
+        """For display: its label, or else its action."""
         return self.label or self.action
 
 

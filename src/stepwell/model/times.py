@@ -1,4 +1,4 @@
-"""Times that people give: seconds and moments that Python and both databases can hold, or what is wrong with them."""
+"""Times passed in by users: converted to what Python and both databases can represent, or described as a problem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_SECONDS: Final = 100 * 365.25 * 86_400
 
 
 def problem_of_moment(moment: Any) -> str | None:
-    """What can be said against a moment, after its name; None if nothing.
+    """What is wrong with a point in time, phrased to follow its name; None if nothing.
 
     >>> problem_of_moment(datetime(2026, 1, 1, tzinfo=UTC)), problem_of_moment("tomorrow")
     (None, "is 'tomorrow', not a datetime")
@@ -20,14 +20,14 @@ def problem_of_moment(moment: Any) -> str | None:
     if not isinstance(moment, datetime):
         return f"is {ascii(moment)[:80]}, not a datetime"
     if moment.utcoffset() is None:
-        return "has no time zone: say datetime.now(UTC), not datetime.now()"
+        return "has no time zone: use datetime.now(UTC), not datetime.now()"
     if not 1000 < moment.year < 9999:
-        return f"is {moment}, which no database can keep"
+        return f"is {moment}, which the database cannot store"
     return None
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The same moment in UTC, as a plain datetime: one of a subclass, or of an odd offset, cannot travel.
+    """The same time in UTC, as a plain datetime: subclasses and unusual offsets cannot be serialized.
 
     >>> from datetime import timezone
     >>> in_utc(datetime(2026, 1, 1, 2, 30, tzinfo=timezone(timedelta(hours=2)))).isoformat()
@@ -38,7 +38,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def seconds_of(time: Any) -> float | None:
-    """A number or a timedelta as seconds; None if it is neither, or no number that a clock could be moved by.
+    """A number or a timedelta as seconds; None if it is neither, or not finite.
 
     >>> seconds_of(90), seconds_of(timedelta(minutes=1)), seconds_of(float("nan")), seconds_of("90")
     (90.0, 60.0, None, None)

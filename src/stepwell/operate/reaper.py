@@ -16,8 +16,8 @@ from typing import Final
 from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
-from stepwell.run.finish import RESCUES
-from stepwell.share.limits import look_at_keys_left_behind
+from stepwell.run.finish import MAX_RESCUES
+from stepwell.share.limits import recheck_keys_of_dead_workers
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reaping, runs, ticks
 from stepwell.store.engine.reaping import DeadLease
@@ -66,7 +66,7 @@ class Reaper:
             self._end_dead_lease(row, reaped)
         self._recover_unclaimed(reaped)
         now = self._database.now()
-        look_at_keys_left_behind(self._database, now)
+        recheck_keys_of_dead_workers(self._database, now)
         overdue = _ago(now, DEAD_WORKER_RETENTION_SECONDS)
         if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
             self._delete_expired_rows(reaped, now)
@@ -88,7 +88,14 @@ class Reaper:
             if reaping.is_lease_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
                 return None
             changes = runs.rescue(
-                tx, id=step_id, token=token, dispatch_after=retry_at, limit=RESCUES, error=error, actor=ACTOR, now=now
+                tx,
+                id=step_id,
+                token=token,
+                dispatch_after=retry_at,
+                limit=MAX_RESCUES,
+                error=error,
+                actor=ACTOR,
+                now=now,
             )
             return changes[0].to_state if changes else None
 

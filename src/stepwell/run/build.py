@@ -1,4 +1,4 @@
-"""Building a worker: its settings, and the executor and heartbeat that they call for."""
+"""Building a worker from its settings, with the executor and the heartbeat that they require."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepwell.run.finish import Finisher
 from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.worker import Worker
-from stepwell.run.worker_row import ALIVE_SECONDS, usual_queues
+from stepwell.run.worker_row import ALIVE_SECONDS, default_queues
 from stepwell.share.limits import Limits
 from stepwell.share.strategy import Strategy
 from stepwell.store import Database
@@ -39,14 +39,14 @@ class WorkerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """The same, checked and with their defaults.
+    """The same, validated and with their defaults.
 
-    With `executor="process"` every slot imports the app by its name (`app_name`, as `module:variable`; found out if not
-    given), and `max_memory` is the address space in bytes that one may use. `strategy` shares the free slots out:
+    With `executor="process"` every slot imports the app by its name (`app_name`, as `module:variable`; detected if not
+    given), and `max_memory` limits the address space of each slot, in bytes. `strategy` divides the free slots:
     oldest first (`SortByDateCreated`), or by the weights of the jobs (`DivideTotalValueEqually`).
     """
 
-    queues: Sequence[str] = ()  # empty: those that always exist, the host's, and those that the app declares
+    queues: Sequence[str] = ()  # empty: the built-in ones, the host's, and those that the app declares
     slots: int = 8
     executor: ExecutorKind = "thread"
     app_name: str | None = None
@@ -58,13 +58,13 @@ class WorkerSettings:
     def __post_init__(self) -> None:
         if self.executor not in get_args(ExecutorKind):
             kinds = ", ".join(map(repr, get_args(ExecutorKind)))
-            raise StepwellError(f"executor={self.executor!r}: there are {kinds}")
+            raise StepwellError(f"executor={self.executor!r}: valid executors: {kinds}")
         if type(self.slots) is not int or self.slots < 1:
-            raise StepwellError(f"slots={self.slots!r}: a worker needs a whole number of them, and at least one")
+            raise StepwellError(f"slots={self.slots!r}: expected a whole number of at least 1")
         for name, least in (("alive_seconds", 0.1), ("grace_seconds", 0.0)):
             seconds = getattr(self, name)
-            if not least <= seconds <= MAX_SECONDS:  # also refuses NaN
-                raise StepwellError(f"{name}={seconds!r}: not a number of seconds from {least:g} to {MAX_SECONDS:g}")
+            if not least <= seconds <= MAX_SECONDS:  # also rejects NaN
+                raise StepwellError(f"{name}={seconds!r}: expected {least:g} to {MAX_SECONDS:g} seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +79,17 @@ class WorkerBuilder:
     find_app_name: Callable[[], str]
 
     def build(self, settings: WorkerSettings) -> Worker:
-        """A registered worker; the limits that its jobs declare hold from now on."""
+        """A registered worker; the limits that its jobs declare apply from now on."""
         executor = self._executor(settings)
         queues = [settings.queues] if isinstance(settings.queues, str) else settings.queues
-        self.limits.follow_code({job.action: job.policy.max_running for job in self.jobs})
+        self.limits.apply_declared({job.action: job.policy.max_running for job in self.jobs})
         return Worker(
             self.database,
             self.jobs,
             self.finisher,
             executor,
             self._heartbeat(settings),
-            queues=queues or usual_queues(self.declared_queues()),
+            queues=queues or default_queues(self.declared_queues()),
             strategy=settings.strategy,
             alive_seconds=settings.alive_seconds,
             grace_seconds=settings.grace_seconds,
@@ -101,14 +101,14 @@ class WorkerBuilder:
             return kind(self.database, self.jobs, self.finisher, settings.slots)
         if not self.database.is_shared:
             raise StepwellError(
-                "a database in memory belongs to this process alone, so no other can run its steps: "
-                "use executor='thread' or a file"
+                "an in-memory database is visible to this process only, so executor='process' cannot run its steps: "
+                "use executor='thread' or a database file"
             )
         app_name = settings.app_name or self.find_app_name()
         return ProcessExecutor(self.database, self.finisher, app_name, settings.slots, settings.max_memory)
 
     def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:
-        """A process of its own where jobs could block a thread of the worker's process."""
+        """A separate process if jobs could block the threads of the worker's process."""
         if settings.executor == "process" or not self.database.is_shared:
             return ThreadHeartbeat()
         return ProcessHeartbeat(self.database.url)

@@ -1,4 +1,4 @@
-"""Running a step in this process: what connects it with the database, and what drives its lifecycle."""
+"""Running a step in this process: its channel to the database, and the call that runs its lifecycle."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from stepwell.define.definition import JobDefinition
 from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
-from stepwell.run.lifecycle import drive, handle
+from stepwell.run.lifecycle import handle, run_without_loop
 from stepwell.run.running import RunningStep
 from stepwell.store import Database
 from stepwell.store.engine.runs import LogEntry
 
 
 class DirectChannel:
-    """A run in a process that has the database open."""
+    """The channel of a run in a process that has the database open."""
 
     def __init__(self, database: Database, finisher: Finisher, claim: Claim) -> None:
         self._database = database
         self._finisher = finisher
         self._claim = claim
         self._cancelled = False
-        self.cut_off = False
+        self.is_abandoned = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
         return self._finisher.record(self._claim, stage, response, children)
@@ -49,20 +49,20 @@ class DirectChannel:
 def run_here(
     definition: JobDefinition[..., Any], step: RunningStep, arguments: str, *, interruptible: bool = False
 ) -> Ending:
-    """Run a step in the calling thread; a coroutine job gets an event loop for the time."""
+    """Run a step in the calling thread; a coroutine job gets an event loop for the duration of the run."""
     run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
-        return drive(run)
+        return run_without_loop(run)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return _on_a_loop(run, interruptible)
-    with ThreadPoolExecutor(1) as beside:  # the caller's own loop is busy with calling us
-        return beside.submit(_on_a_loop, run, interruptible).result()
+    with ThreadPoolExecutor(1) as pool:  # the loop of this thread is blocked by this call
+        return pool.submit(_on_a_loop, run, interruptible).result()
 
 
 def _on_a_loop(run: Coroutine[Any, Any, Ending], interruptible: bool) -> Ending:
-    """As `asyncio.run`, but an exit in a task that the job has started is the job's own affair: it may await that."""
+    """Like `asyncio.run`, but an exit in a task that the job started does not end the run: the job may await it."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         task = loop.create_task(run)

@@ -1,4 +1,4 @@
-"""What a run creates below its step: held until the end of compute is written, and part of that."""
+"""The steps that a run creates below its own: buffered, and written together with the end of compute."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from stepwell.model.step import Step, StepRef
 
 
 class NewChildren:
-    """The new steps of one run. Their ids are not known before they are written (0), their uuids are."""
+    """The new steps of one run. Until they are written they have a uuid, but no id (0)."""
 
     def __init__(self, parent: StepRef, child_block: str | None, uuids: Uuid7Generator) -> None:
         self._parent = parent
         self._new_uuids = uuids
-        self._held: list[NewStep] = []
-        # Drafts that others may name, by identity, with their uuids. The drafts are kept with them because the identity
-        # of an object can be that of another once it is gone.
+        self._unwritten: list[NewStep] = []
+        # Drafts that others may refer to, by identity, with their uuids. The drafts are stored too: the identity of an
+        # object can be reused after it is freed.
         self._drafts: dict[int, tuple[NewStep, str]] = {}
         self._uuids: set[object] = set()
         self._blocks: set[object] = set() if child_block is None else {child_block}
@@ -31,7 +31,7 @@ class NewChildren:
         self._lock = threading.RLock()  # the job may have threads of its own
 
     def add_block(self, places: Sequence[NewStep | Iterable[NewStep]]) -> list[StepRef]:
-        """Children, one place after the other; those of a list side by side."""
+        """Add children: one place after another; the steps of a list run in parallel."""
         with self._lock:
             return self.add(*self._in_order(places))
 
@@ -45,7 +45,7 @@ class NewChildren:
             next_index = self._last_index
             for draft in together:
                 if draft.parent is not None and not self._is_parent(draft.parent):
-                    raise BadChildren(f"{_name(draft)} has another parent: create it with app.enqueue")
+                    raise BadChildren(f"{_name(draft)} has a different parent: create it with app.enqueue")
                 index = next_index if draft.index is None and draft.type == "default" else draft.index
                 children.append(replace(draft, parent=self._parent.uuid, index=index))
                 if draft.type == "default":
@@ -54,14 +54,14 @@ class NewChildren:
         return children, given
 
     def add(self, drafts: Sequence[NewStep], given: Sequence[NewStep] | None = None) -> list[StepRef]:
-        """Hold them; `given` are the drafts that the job made, where these are copies with an index and a parent."""
+        """Buffer them. `given` are the job's own drafts, if `drafts` are copies with an index and a parent."""
         given = drafts if given is None else given
         if len({draft.identity for draft in given}) < len(given):
-            raise BadChildren("the same NewStep stands in the call twice: make a draft for each step")
+            raise BadChildren("the same NewStep was passed twice: make a draft for each step")
         uuids = [self._new_uuids.next() if draft.uuid is None else str(_canonical(draft.uuid)) for draft in drafts]
         new = {draft.identity: (draft, uuid) for draft, uuid in zip(given, uuids, strict=True)}
         with self._lock:
-            self._held += [
+            self._unwritten += [
                 self._by_uuids(replace(draft, uuid=uuid), new) for draft, uuid in zip(drafts, uuids, strict=True)
             ]
             self._drafts |= new
@@ -69,10 +69,10 @@ class NewChildren:
             self._blocks.update(_canonical(draft.child_block) for draft in drafts if draft.child_block is not None)
         return [StepRef(0, uuid) for uuid in uuids]
 
-    def claims(self, draft: NewStep, *, by_number: bool) -> bool:
-        """Whether it is a child of the step, or tied to one that was created in this run.
+    def includes(self, draft: NewStep, *, by_number: bool) -> bool:
+        """Whether it is a child of the step, or connected to a step created in this run.
 
-        In another database the number of the step is that of another step.
+        Without `by_number`, ids are ignored: in another database the same id means a different step.
         """
         if draft.block is not None and _canonical(draft.block) in self._blocks:
             return True
@@ -81,15 +81,15 @@ class NewChildren:
         named = [step for step in (draft.parent, *draft.depends_on) if step is not None]
         return any(id(step) in self._drafts or _key(step) in self._uuids for step in named)
 
-    def holds(self, uuid: str) -> bool:
-        """Whether this is one of those that are not written yet."""
-        return any(draft.uuid == uuid for draft in self._held)
+    def has_unwritten(self, uuid: str) -> bool:
+        """Whether a new step with this uuid is not written yet."""
+        return any(draft.uuid == uuid for draft in self._unwritten)
 
     def take(self) -> list[dict[str, Any]]:
-        """All that is held, as plain data; the next call returns only what came later."""
+        """All unwritten steps as plain data; the next call returns only what was added since."""
         with self._lock:
-            held, self._held = self._held, []
-        return [to_wire(draft) for draft in held]
+            unwritten, self._unwritten = self._unwritten, []
+        return [to_wire(draft) for draft in unwritten]
 
     def _is_parent(self, step: object, *, by_number: bool = True) -> bool:
         if isinstance(step, int):
@@ -97,22 +97,22 @@ class NewChildren:
         return (step.uuid if isinstance(step, Step | StepRef) else _key(step)) == self._parent.uuid
 
     def _by_uuids(self, draft: NewStep, new: dict[int, tuple[NewStep, str]]) -> NewStep:
-        """The draft with its references to other new steps as uuids: these can travel."""
+        """The draft with its references to other new steps replaced by uuids, which can be sent to another process."""
 
-        def meant(step: Any) -> Any:
+        def target(step: Any) -> Any:
             if not isinstance(step, NewStep):
                 return _key(step)
             found = new.get(id(step)) or self._drafts.get(id(step))
             if found is None:
-                raise BadChildren(f"{_name(draft)} names a new step that was not created in this run")
+                raise BadChildren(f"{_name(draft)} refers to a new step that was not created in this run")
             return found[1]
 
-        parent = None if draft.parent is None else meant(draft.parent)
-        return replace(draft, parent=parent, depends_on=tuple(map(meant, draft.depends_on)))
+        parent = None if draft.parent is None else target(draft.parent)
+        return replace(draft, parent=parent, depends_on=tuple(map(target, draft.depends_on)))
 
 
 def _drafts_at(place: Any) -> list[NewStep]:
-    """The drafts that stand side by side at one place, each of them fit to be created."""
+    """The drafts at one place, which run in parallel; raises if one of them is invalid."""
     many = isinstance(place, Iterable) and not isinstance(place, str | bytes | Mapping)
     together = list(place) if many else [place]
     for draft in together:
@@ -127,9 +127,9 @@ def _drafts_at(place: Any) -> list[NewStep]:
 
 def _not_a_draft(value: object) -> str:
     if isinstance(value, Step | StepRef):
-        return f"children({value!r}): that step exists already; give a draft of a new one, as fetch.draft(…) makes it"
+        return f"children({value!r}): that step already exists; pass a draft of a new one, such as fetch.draft(…)"
     shown = getattr(value, "action", None) or ascii(value)[:80]  # a job, by its name
-    return f"children({shown}): give drafts of new steps, as fetch.draft(…) makes them, or lists of drafts"
+    return f"children({shown}): pass drafts of new steps, such as fetch.draft(…), or lists of drafts"
 
 
 def _name(draft: NewStep) -> str:
@@ -137,12 +137,12 @@ def _name(draft: NewStep) -> str:
 
 
 def _key(step: object) -> object:
-    """By what a step is named: its id, or its uuid as long as there is none."""
+    """What identifies a step: its id, or its uuid while it has no id."""
     if isinstance(step, Step | StepRef):
         return step.id or step.uuid
     return _canonical(step) if isinstance(step, str) else step
 
 
 def _canonical(text: object) -> object:
-    """A uuid as it is stored; anything else as it is: it is refused when it is written."""
+    """A uuid as it is stored; anything else unchanged: it is rejected when it is written."""
     return canonical_uuid(text) or text

@@ -1,7 +1,7 @@
 """Claiming steps: Dispatched to Running, under a new token and a lease.
 
-A worker with a free slot does not wait for a tick: what is open in its lanes it dispatches and claims in one
-transaction, while the breaker is on.
+A worker with a free slot does not wait for a tick: while the breaker is on, it dispatches and claims the open steps of
+its lanes in one transaction.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 
 from stepwell.model.claimed import Claim
 from stepwell.run.worker_row import WorkerRow
-from stepwell.share.limits import Room, room_for_claim
-from stepwell.share.strategies import NORMAL_SHARE, Priority, Strategy, safely
+from stepwell.share.limits import Headroom, headroom_for_claim
+from stepwell.share.strategies import NORMAL_SHARE, Strategy, Weight, safe_grants
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import claims
 from stepwell.store.engine.claims import Candidate
 
-# What a lease with a timeout lasts beyond timeout and cooldown: time for the worker to notice and to say so.
+# How long a lease lasts beyond timeout and cooldown: time for the worker to notice and to write the end of the run.
 MARGIN_SECONDS: Final = 30.0
-ALL_CANDIDATES: Final = 1_000_000  # no bound of its own: each lane gives no more than the limit
+ALL_CANDIDATES: Final = 1_000_000  # effectively no limit: each lane returns no more than `limit`
 
 
 class Claimer:
@@ -33,7 +33,7 @@ class Claimer:
         database: Database,
         worker: WorkerRow,
         strategy: Strategy | None = None,
-        weights: Mapping[str, Priority] = MappingProxyType({}),
+        weights: Mapping[str, Weight] = MappingProxyType({}),
         *,
         waits_for_ticks: bool = False,
     ) -> None:
@@ -44,11 +44,11 @@ class Claimer:
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
 
-    def claim(self, tx: Transaction, limit: int, held: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
-        """As many as `limit`, in the order in which they are to begin; `held` is what runs here already, by action."""
-        now = self._database.now()  # not before the transaction: it may have waited for the one that dispatched
+    def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
+        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs."""
+        now = self._database.now()  # inside the transaction, which may have waited for the one that dispatched
         self._turn += 1
-        ids = self._pick(tx, limit, held)
+        ids = self._pick(tx, limit, running)
         if not ids:
             return []
         worker = self._worker
@@ -56,35 +56,40 @@ class Claimer:
         claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step) for step in steps}
         return [claimed[id] for id in ids if id in claimed]
 
-    def _pick(self, tx: Transaction, limit: int, held: Mapping[str, int]) -> list[int]:
-        room = room_for_claim(tx) if claims.begin_claim(tx) else None
+    def _pick(self, tx: Transaction, limit: int, running: Mapping[str, int]) -> list[int]:
+        headroom = headroom_for_claim(tx) if claims.begin_claim(tx) else None
         found = claims.pick_for_claim(
             tx,
             worker=self._worker.id,
             limit=limit,
-            most=limit if room is None and self._strategy is None else ALL_CANDIDATES,
+            most=limit if headroom is None and self._strategy is None else ALL_CANDIDATES,
             high=limit - limit // NORMAL_SHARE - (self._turn % NORMAL_SHARE == 0),
             open_too=not self._waits_for_ticks,
-            full_queues=[] if room is None else room.full_queues(),
-            full_actions=[] if room is None else room.full_actions(),
+            full_queues=[] if headroom is None else headroom.full_queues(),
+            full_actions=[] if headroom is None else headroom.full_actions(),
         )
         if self._strategy is not None:
-            found = self._share_out(self._strategy, found, limit, held, room)
-        if room is not None:
-            found = [each for each in found if room.take(each.queue, each.action)]
+            found = self._share_out(self._strategy, found, limit, running, headroom)
+        if headroom is not None:
+            found = [each for each in found if headroom.take(each.queue, each.action)]
         return [each.step_id for each in found[:limit]]
 
     def _share_out(
-        self, strategy: Strategy, found: list[Candidate], limit: int, held: Mapping[str, int], room: Room | None
+        self,
+        strategy: Strategy,
+        found: list[Candidate],
+        limit: int,
+        running: Mapping[str, int],
+        headroom: Headroom | None,
     ) -> list[Candidate]:
-        """Those that the strategy grants, then (should a limit turn one of them away) the rest by age."""
+        """The steps that the strategy grants, then the rest by age, in case a limit excludes some of the first."""
         waiting = Counter(each.action for each in found)
-        if room is not None:  # what cannot begin is not given out: it would be a turn for nothing
-            limit = min(limit, room.left(Counter(each.queue for each in found)))
+        if headroom is not None:  # do not grant what a limit excludes: the turn would be wasted
+            limit = min(limit, headroom.left(Counter(each.queue for each in found)))
             waiting = Counter(
-                {action: min(count, room.actions.get(action, count)) for action, count in waiting.items()}
+                {action: min(count, headroom.actions.get(action, count)) for action, count in waiting.items()}
             )
-        grants = safely(strategy, limit, waiting, self._weights, held)
+        grants = safe_grants(strategy, limit, waiting, self._weights, running)
         if grants is None:
             return found
         to_take = dict(grants)
@@ -95,15 +100,15 @@ class Claimer:
                 granted.append(each)
             else:
                 others.append(each)
-        return (_mixed(granted, self._weights) if strategy.order == "by priority" else granted) + others
+        return (_mixed(granted, self._weights) if strategy.order == "by weight" else granted) + others
 
     def is_there_work(self) -> bool:
-        """A look that only reads."""
+        """Whether a claim would find anything; only reads."""
         return self._database.read(lambda tx: claims.has_claimable_steps(tx, worker=self._worker.id)) is not None
 
 
-def _mixed(found: list[Candidate], weights: Mapping[str, Priority]) -> list[Candidate]:
-    """The urgent first, then every action as often as its weight says."""
+def _mixed(found: list[Candidate], weights: Mapping[str, Weight]) -> list[Candidate]:
+    """High priority first, then the actions interleaved by weight."""
     seen: Counter[tuple[int, str]] = Counter()
     places = []
     for number, each in enumerate(found):

@@ -1,4 +1,4 @@
-"""Which step the calling code runs for, and which steps an app runs in this process."""
+"""The step that the calling code belongs to, and the steps that an app runs in this process."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _running: Final[ContextVar[RunningStep]] = ContextVar("stepwell_running_step")
 
 
 def current_step() -> RunningStep:
-    """The step that the calling code runs for."""
+    """The step that the calling code belongs to."""
     step = running_step()
     if step is None:
-        raise StepwellError("current_step() is for code that runs as a step")
+        raise StepwellError("current_step() was called outside of a running step")
     return step
 
 
 def running_step() -> RunningStep | None:
-    """The same; None outside of a run."""
+    """The same, or None outside of a run."""
     return _running.get(None)
 
 
 class RunningSteps:
     """The runs of one app in this process.
 
-    A thread that a job starts has an empty context, so it cannot know which run it belongs to. When such code creates
-    children of a step, the run of that step is found here: among those of the app that it uses, else among those of the
-    other apps of this process (a program may open a database twice, for example if a module is imported as the main
-    program and again by its name).
+    A thread that a job starts has an empty context, so it does not know which run it belongs to. When such code creates
+    children of a step, the run of that step is looked up here: among the runs of the app that it uses, else among those
+    of the other apps of this process (a program may open a database twice, for example if a module is imported as
+    `__main__` and again by its name).
     """
 
     __slots__ = ("__weakref__", "_steps", "database", "uuids")
 
     def __init__(self, database: Database, uuids: Uuid7Generator) -> None:
         self.database = database
-        self.uuids = uuids  # of their children, which have them before they are written
-        self._steps: dict[int, RunningStep] = {}  # by identity: two runs may have the same step, one of them lost
+        self.uuids = uuids  # for their children, which get one before they are written
+        self._steps: dict[int, RunningStep] = {}  # by identity: two runs may be of the same step, one without its lease
         _apps_of_this_process[id(self)] = self
 
     def add(self, step: RunningStep) -> None:
@@ -55,9 +55,9 @@ class RunningSteps:
         del self._steps[id(step)]
 
     def parent_of(self, drafts: Sequence[NewStep]) -> RunningStep | None:
-        """The run that these are part of, because they are to stand below its step.
+        """The run that these drafts are part of, because they belong below its step.
 
-        The run of the calling code comes first.
+        The run of the calling code is tried first.
         """
         if not any(map(names_others, drafts)):
             return None
@@ -69,19 +69,19 @@ class RunningSteps:
                 candidates += others._steps.values()
         return next((step for step in candidates if step.is_parent_of(drafts, self.database)), None)
 
-    def is_kept_by_caller(self, uuid: str) -> bool:
-        """Whether the calling code runs for a step that keeps this one until it has ended."""
+    def is_unwritten_child_of_caller(self, uuid: str) -> bool:
+        """Whether the step is a child of the running step that calls this, and not written yet."""
         here = running_step()
-        return here is not None and here.keeps(uuid)
+        return here is not None and here.has_unwritten_child(uuid)
 
 
-# Only for threads without a context, see above: which apps a process has is a fact of the process. It keeps none of
-# them alive, and holds nothing else.
+# Only for threads without a context, see above. Per process, because which apps a process has is a fact of the process;
+# it holds weak references only.
 _apps_of_this_process: Final[WeakValueDictionary[int, RunningSteps]] = WeakValueDictionary()
 
 
-class entered:  # noqa: N801 - used as a word: `with entered(steps, step)`. Not a generator: it is part of every run.
-    """While the code of a step runs."""
+class entered:  # noqa: N801 - reads as `with entered(steps, step)`. Not a generator: it is on the path of every run.
+    """Makes a step the current one while its code runs."""
 
     __slots__ = ("_step", "_steps", "_token")
 

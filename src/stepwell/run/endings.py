@@ -13,15 +13,15 @@ from stepwell.model.errors import DatabaseUnavailable, InvalidStep
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.running import RunningStep
 
-MAX_DOUBLE_CHECKS: Final = 2  # the second look that does not verify the work fails the step
-# An outage is not the job's fault: the step runs again when the database may have returned.
+MAX_DOUBLE_CHECKS: Final = 2  # the second double_check that returns False fails the step
+# An outage is not the job's fault: the step runs again once the database may be back.
 OUTAGE_SECONDS: Final = 5.0
 
 _VERB_OF_GUARD: Final[dict[str, Verb]] = {"start_or_stop": "stop", "start_or_fail": "fail", "start_or_skip": "skip"}
 
 
 def finish(step: RunningStep, error: BaseException | None = None) -> Ending:
-    """Own code done; an error that did not stop it is kept."""
+    """The own code is done. An error that was ignored or resolved is stored with the step."""
     try:
         response = codec.encode(step.response, "response")
     except Exception as unencodable:
@@ -40,21 +40,21 @@ def finish(step: RunningStep, error: BaseException | None = None) -> Ending:
 
 
 def unstorable(error: Exception, step: RunningStep) -> Ending:
-    """Failed without a retry: the effects have happened, and running it again would repeat them."""
+    """Fail without a retry: the side effects have happened, and another run would repeat them."""
     message = f"the result cannot be stored: {error}"
     return Ending(verb="fail", reason=reasons.UNSTORABLE_RESULT, error=message, stage=step.reached)
 
 
 def without_database(error: DatabaseUnavailable, step: RunningStep) -> Ending:
-    """Handed back, nothing spent."""
+    """Return to Pending without spending a retry."""
     return Ending(verb="hand_back", in_=OUTAGE_SECONDS, error=describe(error), stage=step.reached)
 
 
 def not_verified(definition: JobDefinition[..., Any], step: RunningStep) -> Ending:
-    """`double_check` returned False: look again once, then fail."""
+    """`double_check` returned False: check once more, then fail."""
     tries = step.double_checks + 1
     if tries >= MAX_DOUBLE_CHECKS:
-        message = f"double_check did not verify the work in {tries} tries"
+        message = f"double_check returned False {tries} times"
         return Ending(verb="fail", reason=reasons.NOT_VERIFIED, error=message, stage=step.reached)
     return Ending(verb="check_again", in_=seconds_before(tries, definition.policy.backoff), stage=step.reached)
 
@@ -70,7 +70,7 @@ def guard_refused(definition: JobDefinition[..., Any], step: RunningStep, guard:
 def retry(
     definition: JobDefinition[..., Any], step: RunningStep, error: BaseException | None, message: str = ""
 ) -> Ending:
-    """Run it again, after the time that the error asks for or the backoff; failed if no retry is left."""
+    """Run again after the delay that the error asks for, or the backoff; fail if no retry is left."""
     text, stack = (message, None) if error is None else (describe(error), stack_of(error))
     if step.retries >= step.max_retries:
         return Ending(verb="fail", reason=reasons.MAX_RETRIES_REACHED, error=text, stack=stack, stage=step.reached)
@@ -82,12 +82,12 @@ def retry(
 
 
 def not_completed(cooldown: float, limit: int, error: str | None = None, stage: str | None = None) -> Ending:
-    """It has not reached its end, and runs again after its cooldown."""
+    """The work is not finished: run again after the cooldown."""
     return Ending(verb="not_completed", in_=cooldown, limit=limit, error=error, stage=stage)
 
 
 def failure(error: BaseException, reason: str, step: RunningStep, *, notify: bool = True) -> Ending:
-    """Failed, with the error and its stack."""
+    """Fail with the error and its stack trace."""
     return Ending(
         verb="fail", reason=reason, error=describe(error), stack=stack_of(error), stage=step.reached, notify=notify
     )

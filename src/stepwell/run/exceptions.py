@@ -1,4 +1,4 @@
-"""Routing an exception of a job to the ending that it means."""
+"""Mapping an exception raised by a job to the ending of its run."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from stepwell.run.running import RunningStep
 async def ending_of(
     definition: JobDefinition[..., Any], job: Job | None, step: RunningStep, error: BaseException
 ) -> Ending:
-    """How the run ends that raised this; `job` is None if it could not even be made."""
+    """The ending of a run that raised this; `job` is None if it could not be instantiated."""
     explicit = explicit_ending(definition, step, error)
     return explicit or await _decided_by_hooks(definition, job, step, error)
 
 
 def explicit_ending(definition: JobDefinition[..., Any], step: RunningStep, error: BaseException) -> Ending | None:
-    """The ending of an exception that has one meaning only; None if the job's hooks decide."""
+    """The ending that an exception asks for by its type; None if the job's hooks decide."""
     match error:
         case Stop():
             return Ending(verb="stop", reason=_reason_given(error) or "stopped")
@@ -51,7 +51,7 @@ def explicit_ending(definition: JobDefinition[..., Any], step: RunningStep, erro
         case SystemExit():
             limit = definition.policy.max_not_completed
             return endings.not_completed(step.cooldown, limit, describe(error), step.reached)
-        case DatabaseUnavailable() if not isinstance(error, DatabaseBusy):  # the job itself may keep it busy
+        case DatabaseUnavailable() if not isinstance(error, DatabaseBusy):  # the job itself may hold the lock
             return endings.without_database(error, step)
         case BadChildren():
             return endings.failure(error, reasons.BAD_CHILDREN, step)
@@ -65,10 +65,10 @@ def explicit_ending(definition: JobDefinition[..., Any], step: RunningStep, erro
 async def _decided_by_hooks(
     definition: JobDefinition[..., Any], job: Job | None, step: RunningStep, error: BaseException
 ) -> Ending:
-    """Fail if the retries are spent; else retry it, ignore it, resolve it, or fail; in this order."""
+    """Fail if the retries are spent; else retry, ignore, resolve or fail, in this order."""
 
     async def hook(name: str) -> Any:
-        """What the job's hook returns for the error; None if it has no such hook."""
+        """The return value of the job's hook; None if it has no such hook."""
         if job is None or name not in definition.hooks:
             return None
         return await call_hook(definition, getattr(job, name), error)
@@ -76,11 +76,11 @@ async def _decided_by_hooks(
     if isinstance(error, JustResolve):
         await hook("resolve_exception")
         return endings.finish(step, error)
-    if step.retries >= step.max_retries > 0:  # a job without any retries has not spent them: its hooks decide
+    if step.retries >= step.max_retries > 0:  # with max_retries=0 nothing was spent: the hooks decide
         return endings.failure(error, reasons.MAX_RETRIES_REACHED, step)
     if not isinstance(error, Permanent):
-        answer = await hook("retry_exception")
-        if (definition.policy.retries(error) if answer is None else answer) and step.max_retries > 0:
+        returned = await hook("retry_exception")
+        if (definition.policy.retries(error) if returned is None else returned) and step.max_retries > 0:
             return endings.retry(definition, step, error)
     if await hook("ignore_exception") or await hook("resolve_exception"):
         return endings.finish(step, error)
@@ -88,7 +88,7 @@ async def _decided_by_hooks(
 
 
 def _reason_given(error: Outcome) -> str:
-    """The reason that a job gave, marked if it could be taken for one of the engine's own."""
+    """The reason that a job gave, prefixed if it equals one of the engine's own."""
     try:
         text = codec.clean_text(str(error), 200)
     except Exception:

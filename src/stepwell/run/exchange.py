@@ -1,4 +1,4 @@
-"""The exchange with the database: what has ended is written and what comes next is claimed, in one transaction."""
+"""The exchange with the database: endings are written and the next steps are claimed in one transaction."""
 
 from __future__ import annotations
 
@@ -15,73 +15,73 @@ from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
-from stepwell.run.ledger import Ledger
-from stepwell.run.look_times import LookTimes
+from stepwell.run.in_flight import InFlight
 from stepwell.run.pace import BATCH, Pace
+from stepwell.run.poll_times import PollTimes
 from stepwell.run.worker_report import WorkerReport
 from stepwell.store import Transaction
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# Endings are gathered for this long while there is more to run.
+# Endings are batched for this long while there is more to run.
 GATHER_SECONDS: Final = 0.005
 
 
 class Exchange:
-    """Writes for one ledger and claims for it."""
+    """Writes the endings of one worker, and claims steps for it."""
 
     def __init__(
         self,
         finisher: Finisher,
         claimer: Claimer,
         executor: Executor,
-        ledger: Ledger,
-        looks: LookTimes,
+        in_flight: InFlight,
+        polls: PollTimes,
         pace: Pace,
         report: WorkerReport,
     ) -> None:
         self._finisher = finisher
         self._claimer = claimer
         self._executor = executor
-        self._ledger = ledger
-        self._looks = looks
+        self._in_flight = in_flight
+        self._polls = polls
         self._pace = pace
         self._report = report
 
     def writes_at(self) -> float:
-        """When the endings of now have been gathered for long enough."""
-        return self._ledger.oldest_ending + GATHER_SECONDS
+        """When the current batch of endings is due."""
+        return self._in_flight.oldest_ending + GATHER_SECONDS
 
     def run(self, now: float, *, stopping: bool) -> list[Claim]:
-        """Returns what was claimed; nothing once the worker is stopping."""
-        if self._ledger.waiting and now < self.writes_at() and len(self._ledger.endings) < BATCH:
+        """Write and claim; returns the claims, none once the worker is stopping."""
+        if self._in_flight.waiting and now < self.writes_at() and len(self._in_flight.endings) < BATCH:
             return []  # the slots are busy, and there is more to come
         want = 0 if stopping else self._wanted(now)
         claims: list[Claim] = []
-        if self._ledger.endings or want:
+        if self._in_flight.endings or want:
             claims = self._write_and_claim(want)
             if want and len(claims) == want:
-                self._looks.add(now)  # there may be more
-        self._looks.ensure_one(now)
+                self._polls.add(now)  # there may be more
+        self._polls.ensure_one(now)
         return claims
 
     def _wanted(self, now: float) -> int:
-        if not self._looks.take_due(now):
+        if not self._polls.take_due(now):
             return 0
         want = min(self._executor.free() + self._ahead(), BATCH)
         if want <= 0:
             return 0
-        # A look reads only; with something to write, or known to find something, the claim is made without it.
-        if not self._ledger.endings and not self._looks.is_told and not self._claimer.is_there_work():
+        # Reading first is cheaper than an empty claim. With endings to write, or with work expected, claim at once.
+        if not self._in_flight.endings and not self._polls.is_work_expected and not self._claimer.is_there_work():
             return 0
         return want
 
     def _ahead(self) -> int:
-        most = 0 if self._executor.is_held_up() else self._pace.steps_ahead(self._executor.slots)
-        return most - self._executor.prefetched() - len(self._ledger.waiting)
+        most = 0 if self._executor.is_stalled() else self._pace.steps_ahead(self._executor.slots)
+        return most - self._executor.prefetched() - len(self._in_flight.waiting)
 
     def _write_and_claim(self, want: int) -> list[Claim]:
-        endings = self._ledger.endings
+        endings = self._in_flight.endings
         try:
             states, claims = self._finisher.write_all_and(endings, lambda tx: self._claim(tx, want))
         except DatabaseUnavailable:
@@ -89,41 +89,45 @@ class Exchange:
         except Exception:
             if not endings:
                 raise
-            _LOGGER.exception("%d endings cannot be written together; writing them one by one", len(endings))
+            _LOGGER.exception("cannot write %d endings in one transaction; writing them one by one", len(endings))
             self._write_one_by_one()
             return []
-        self._ledger.endings = []
+        self._in_flight.endings = []
         self._settle(endings, states)
         self._report.claimed += len(claims)
         return claims
 
     def _claim(self, tx: Transaction, want: int) -> list[Claim]:
-        return self._claimer.claim(tx, want, self._ledger.unfinished_by_action()) if want else []
+        return self._claimer.claim(tx, want, self._in_flight.unfinished_by_action()) if want else []
 
     def _write_one_by_one(self) -> None:
-        """One of them is such that the database refuses it: it fails, and the others are none the worse."""
-        while self._ledger.endings:
-            claim, ending = self._ledger.endings[0]
+        """The database rejects one of them: fail that step, and write the others."""
+        while self._in_flight.endings:
+            claim, ending = self._in_flight.endings[0]
             try:
                 state = self._finisher.write(claim, ending)
             except DatabaseUnavailable:
                 raise
             except Exception as error:
-                ending = Ending(verb="fail", reason=ERROR, error=f"its end cannot be written: {describe(error)}")
+                ending = Ending(
+                    verb="fail", reason=ERROR, error=f"the end of the run cannot be written: {describe(error)}"
+                )
                 state = self._finisher.write(claim, ending)
-            del self._ledger.endings[0]
+            del self._in_flight.endings[0]
             self._settle([(claim, ending)], [state])
 
     def write_last(self) -> None:
-        """Write what there is, once: the worker does not wait for a database any longer."""
-        endings = self._ledger.take_endings()
+        """Write the remaining endings, without retries: the worker is about to exit."""
+        endings = self._in_flight.take_endings()
         try:
             self._settle(endings, self._finisher.write_all(endings) if endings else [])
         except StepwellError as error:
-            _LOGGER.warning("cannot write %d endings (%s); the reaper will return them", len(endings), error)
+            _LOGGER.warning(
+                "cannot write %d endings (%s); the reaper will return their steps to Pending", len(endings), error
+            )
 
     def _settle(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
-        """They are on record."""
+        """The endings are committed."""
         self._report.count(states)
         for (claim, ending), state in zip(endings, states, strict=True):
             if state is None:

@@ -1,4 +1,4 @@
-"""The facts of a running step: what it was at the moment of its claim."""
+"""The columns of a running step, as they were when it was claimed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stepwell.model.step import StepRef
 
 
 class StepFacts(StepRef):
-    """Read-only, and as they were at the claim."""
+    """Read-only, as they were when the step was claimed."""
 
     __slots__ = ("_facts",)
     __setattr__ = object.__setattr__  # a reference is frozen; a run is not
@@ -55,12 +55,12 @@ class StepFacts(StepRef):
 
     @property
     def attempts(self) -> int:
-        """How often it was claimed, this time included."""
+        """How many times it was claimed, including this time."""
         return self._facts.attempts
 
     @property
     def retries(self) -> int:
-        """How many retries are spent; `max_retries` is how many there are."""
+        """How many retries are spent, out of `max_retries`."""
         return self._facts.retries
 
     @property
@@ -73,7 +73,7 @@ class StepFacts(StepRef):
 
     @property
     def stage(self) -> str | None:
-        """Where this attempt begins, if an earlier one has done `compute`."""
+        """Where this attempt starts, if an earlier one has completed `compute`."""
         return self._facts.stage
 
     @property

@@ -1,4 +1,4 @@
-"""Writing how runs ended. A stale write (an old token, a changed state) is ignored."""
+"""Writing the end of runs. Stale writes (an old token, a changed state) are ignored."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from stepwell.store.engine.runs import LogEntry, Success
 
 T = TypeVar("T")
 
-# Three rescues are bad luck; a fourth death under the same step is the step's doing.
-RESCUES: Final = 3
+# Three rescues can be bad luck; if a fourth process dies while running the step, the step is the cause.
+MAX_RESCUES: Final = 3
 
 
 class Finisher:
-    """Writes the end of runs. It gives the step's new state, or None if the write was stale."""
+    """Writes the end of runs; returns the step's new state, or None if the write was stale."""
 
     def __init__(self, database: Database, creator: Creator | None = None, events: Events | None = None) -> None:
         self._database = database
@@ -36,18 +36,18 @@ class Finisher:
         """One ending, in a transaction of its own."""
         try:
             state = self._database.transact(lambda tx: self._write(tx, claim, ending))
-        except BadChildren as error:  # no other attempt would make better ones
+        except BadChildren as error:  # a retry would create the same ones
             failed = Ending(verb="fail", reason=BAD_CHILDREN, error=str(error), duration=ending.duration)
             return self.write(claim, failed)
         self._notify(claim, ending, state)
         return state
 
     def write_all(self, endings: Sequence[Ended]) -> list[State | None]:
-        """Many endings in one transaction, except those that bring children."""
+        """Many endings in one transaction, except those with children."""
         return self.write_all_and(endings, lambda tx: None)[0]
 
     def write_all_and(self, endings: Sequence[Ended], more: Callable[[Transaction], T]) -> tuple[list[State | None], T]:
-        """The same, with something more to do in that transaction."""
+        """The same, with more work in that transaction."""
         plain = [pair for pair in endings if not pair[1].children]
 
         def work(tx: Transaction) -> tuple[list[State | None], T]:
@@ -77,7 +77,7 @@ class Finisher:
         now = self._database.now()
         if ending.children and not self._create_children(tx, claim, ending.children, now):
             return None
-        changes = _move(tx, claim, ending, now)
+        changes = _apply(tx, claim, ending, now)
         if not changes:
             return None
         if ending.children:
@@ -92,7 +92,7 @@ class Finisher:
     def _create_children(
         self, tx: Transaction, claim: Claim, children: Sequence[dict[str, Any]], now: datetime
     ) -> bool:
-        """Create the children of a step, if the claim still holds."""
+        """Create the children of a step if the claim still holds its lease."""
         if runs.lock_lease(tx, id=claim.step_id, token=claim.token) is None:
             return False
         try:
@@ -102,12 +102,12 @@ class Finisher:
         return True
 
     def record(self, claim: Claim, stage: str, response: str, children: Sequence[dict[str, Any]]) -> bool:
-        """The end of compute, with its result and its children; what comes after it is still to run."""
+        """Store the end of compute, with its result and its children; the later stages are still to run."""
 
         def work(tx: Transaction) -> bool:
             now = self._database.now()
             step_id, token = claim.step_id, claim.token
-            # Repeated when the answer to the first write was lost: the children are there already.
+            # If the response to the first write was lost, this is a repetition and the children exist already.
             new = bool(children) and runs.is_recorded(tx, id=step_id, token=token) is None
             if new and not self._create_children(tx, claim, children, now):
                 return False
@@ -115,13 +115,13 @@ class Finisher:
 
         return self._database.transact(work)
 
-    def holds(self, claim: Claim) -> bool:
-        """Whether the claim still counts: nobody has ended its step from outside, or taken it over."""
+    def holds_lease(self, claim: Claim) -> bool:
+        """Whether the claim still holds its lease: the step was neither ended from outside nor claimed again."""
         found = self._database.read(lambda tx: runs.holds_lease(tx, id=claim.step_id, token=claim.token))
         return found is not None
 
     def checkpoint(self, claim: Claim, data: str) -> bool:
-        """Keep data for the next attempt."""
+        """Store data for the next attempt."""
         return bool(
             self._database.transact(lambda tx: runs.save_checkpoint(tx, id=claim.step_id, token=claim.token, data=data))
         )
@@ -129,7 +129,7 @@ class Finisher:
     def note(
         self, claim: Claim, *, progress: tuple[float, float | None] | None = None, logs: Sequence[LogEntry] = ()
     ) -> None:
-        """What a run shows of itself while it goes on."""
+        """Store the progress and the log lines of a run."""
 
         def work(tx: Transaction) -> None:
             if progress is not None:
@@ -143,11 +143,11 @@ class Finisher:
     # single verbs -----------------------------------------------------------------------------------------
 
     def hand_back(self, claim: Claim) -> State | None:
-        """It was not run to its end, and nothing is spent."""
+        """Return the step to Pending without spending a retry."""
         return self.write(claim, Ending(verb="hand_back"))
 
     def release_lease(self, claim: Claim) -> bool:
-        """The run has ended, whatever has become of the step: its lease need not stand any longer."""
+        """Release the lease: the run has ended, whatever the state of the step."""
         now = self._database.now()
         return bool(
             self._database.transact(lambda tx: runs.release_lease(tx, id=claim.step_id, token=claim.token, now=now))
@@ -162,40 +162,40 @@ def _when(ending: Ending, now: datetime) -> datetime | None:
     return now + timedelta(seconds=ending.in_)
 
 
-def _move(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list[Change]:
-    """Write the transition that an ending means."""
-    who = {"id": claim.step_id, "token": claim.token}
+def _apply(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list[Change]:
+    """Write the transition of an ending."""
+    lease = {"id": claim.step_id, "token": claim.token}
     actor, when = claim.actor, _when(ending, now)
     error, stack, stage, duration = ending.error, ending.stack, ending.stage, ending.duration
     match ending.verb:
         case "finish":
             return runs.finish(
-                tx, **who, response=ending.response, error=error, stack=stack, duration=duration, actor=actor, now=now
+                tx, **lease, response=ending.response, error=error, stack=stack, duration=duration, actor=actor, now=now
             )
         case "retry_later":
             return runs.retry_later(
-                tx, **who, dispatch_after=when, error=error, stack=stack, stage=stage, actor=actor, now=now
+                tx, **lease, dispatch_after=when, error=error, stack=stack, stage=stage, actor=actor, now=now
             )
         case "throttle":
-            return runs.throttle(tx, **who, dispatch_after=when, stage=stage, actor=actor, now=now)
+            return runs.throttle(tx, **lease, dispatch_after=when, stage=stage, actor=actor, now=now)
         case "check_again":
-            return runs.check_again(tx, **who, dispatch_after=when, stage=stage, actor=actor, now=now)
+            return runs.check_again(tx, **lease, dispatch_after=when, stage=stage, actor=actor, now=now)
         case "not_completed":
             return runs.not_completed(
-                tx, **who, dispatch_after=when, limit=ending.limit, error=error, stage=stage, actor=actor, now=now
+                tx, **lease, dispatch_after=when, limit=ending.limit, error=error, stage=stage, actor=actor, now=now
             )
         case "rescue":
-            return runs.rescue(tx, **who, dispatch_after=when, limit=ending.limit, error=error, actor=actor, now=now)
+            return runs.rescue(tx, **lease, dispatch_after=when, limit=ending.limit, error=error, actor=actor, now=now)
         case "fail":
             return runs.fail(
-                tx, **who, reason=ending.reason, error=error, stack=stack, stage=stage, duration=duration,
+                tx, **lease, reason=ending.reason, error=error, stack=stack, stage=stage, duration=duration,
                 actor=actor, now=now,
             )  # fmt: skip
         case "stop":
-            return runs.stop(tx, **who, reason=ending.reason, duration=duration, actor=actor, now=now)
+            return runs.stop(tx, **lease, reason=ending.reason, duration=duration, actor=actor, now=now)
         case "skip":
-            return runs.skip(tx, **who, reason=ending.reason, duration=duration, actor=actor, now=now)
+            return runs.skip(tx, **lease, reason=ending.reason, duration=duration, actor=actor, now=now)
         case "hand_back":
-            return runs.hand_back(tx, **who, dispatch_after=when, error=error, stage=stage, actor=actor, now=now)
+            return runs.hand_back(tx, **lease, dispatch_after=when, error=error, stage=stage, actor=actor, now=now)
         case "lost":
             return []

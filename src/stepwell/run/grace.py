@@ -1,4 +1,4 @@
-"""The grace period: how long runs may go on after a worker was asked to stop."""
+"""The grace period: how long runs may continue after a worker was asked to stop."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import math
 import time
 from typing import Final
 
-# What a deploy waits for anyway: by default, Kubernetes kills after 30 s, systemd after 90 s and Docker after 10 s.
+# What deployments wait by default: Kubernetes kills after 30 s, systemd after 90 s, Docker after 10 s.
 GRACE_SECONDS: Final = 30.0
 
 
 class GracePeriod:
-    """Begins with the first request to stop, in real time. Safe in signal handlers."""
+    """Starts with the first request to stop, in real time. Safe in signal handlers."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.ends_at = math.inf
 
-    def begin(self, *, at_once: bool = False) -> None:
-        """Or, if it has begun, cut it short."""
+    def start(self, *, at_once: bool = False) -> None:
+        """Start it; if it is already running, `at_once` ends it."""
         self.ends_at = min(self.ends_at, time.monotonic() + (0.0 if at_once else self._seconds))
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         return self.ends_at < math.inf
 
     def is_over(self) -> bool:

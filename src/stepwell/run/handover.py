@@ -1,56 +1,56 @@
-"""Handing claims over to the executor, and taking back what has ended there or cannot begin."""
+"""Passing claims to the executor, and collecting the runs that have ended or cannot start."""
 
 from __future__ import annotations
 
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
-from stepwell.run.ledger import Ledger
-from stepwell.run.pace import HAND_BACK_SECONDS, Pace
+from stepwell.run.in_flight import InFlight
+from stepwell.run.pace import MAX_WAIT_SECONDS, Pace
 from stepwell.run.time_limits import TimeLimits
 
 
 class Handover:
     """Between the ledger and the executor of one worker."""
 
-    def __init__(self, executor: Executor, ledger: Ledger, limits: TimeLimits, pace: Pace) -> None:
+    def __init__(self, executor: Executor, in_flight: InFlight, limits: TimeLimits, pace: Pace) -> None:
         self._executor = executor
-        self._ledger = ledger
+        self._in_flight = in_flight
         self._limits = limits
         self._pace = pace
 
     def collect(self, now: float) -> bool:
-        """The runs that have ended; says whether any has."""
+        """Collect the runs that have ended; returns whether there were any."""
         ended = self._executor.collect()
         for claim, ending in ended:
-            if self._ledger.runs.pop(claim.key, None) is not None:
-                self._ledger.add_ending(claim, ending, now)
+            if self._in_flight.runs.pop(claim.key, None) is not None:
+                self._in_flight.add_ending(claim, ending, now)
                 self._pace.learn(ending.duration)
         return bool(ended)
 
-    def take_back(self, *, stopping: bool) -> None:
-        """What would have to wait too long behind another step begins in the next free slot, whichever it is."""
-        for claim in reversed(self._executor.give_back(everything=stopping)):
-            if self._ledger.runs.pop(claim.key, None) is not None:
-                self._ledger.waiting.appendleft(claim)
+    def withdraw(self, *, stopping: bool) -> None:
+        """Prefetched steps that would wait too long for their slot start in the next free slot instead."""
+        for claim in reversed(self._executor.withdraw(everything=stopping)):
+            if self._in_flight.runs.pop(claim.key, None) is not None:
+                self._in_flight.waiting.appendleft(claim)
 
     def waits_until(self) -> float:
-        """When what waits has waited too long: it is handed back."""
-        return self._ledger.waiting_since + HAND_BACK_SECONDS
+        """When the waiting claims have waited too long: they return to Pending."""
+        return self._in_flight.waiting_since + MAX_WAIT_SECONDS
 
     def start_waiting(self, now: float, *, stopping: bool) -> None:
-        """As many as can begin now."""
-        # First: this worker may have been stopped until the steps were not its own any more.
-        if self._ledger.waiting and (stopping or now >= self.waits_until()):
-            self._pace.was_too_fast()
-            self._ledger.end_waiting(Ending(verb="hand_back"), now)
-        for claim in self._executor.take(self._ledger.waiting, self._pace.seconds):
-            self._ledger.runs[claim.key] = self._limits.started(claim)
+        """Start as many waiting claims as possible."""
+        # First, because this worker may have been suspended for so long that it lost the leases.
+        if self._in_flight.waiting and (stopping or now >= self.waits_until()):
+            self._pace.stop_claiming_ahead()
+            self._in_flight.end_waiting(Ending(verb="hand_back"), now)
+        for claim in self._executor.start(self._in_flight.waiting, self._pace.seconds):
+            self._in_flight.runs[claim.key] = self._limits.started(claim)
 
     def end_all(self, now: float) -> None:
-        """What still runs is cut, and nothing is spent; what has ended by itself counts."""
+        """Collect the runs that have ended; abandon the others and return their steps to Pending, no retry spent."""
         self.collect(now)
-        for run in self._ledger.runs.values():
-            self._executor.cut(run.claim)
-            self._ledger.add_ending(run.claim, Ending(verb="lost" if run.cancelled else "hand_back"), now)
-        self._ledger.runs.clear()
-        self._ledger.end_waiting(Ending(verb="hand_back"), now)
+        for run in self._in_flight.runs.values():
+            self._executor.abandon(run.claim)
+            self._in_flight.add_ending(run.claim, Ending(verb="lost" if run.cancelled else "hand_back"), now)
+        self._in_flight.runs.clear()
+        self._in_flight.end_waiting(Ending(verb="hand_back"), now)

@@ -1,8 +1,8 @@
-"""The worker's heartbeat, written by something that no job can block.
+"""The worker's heartbeat, written from where no job can block it.
 
-Where jobs run in processes of their own, a thread of the worker will do. Where they share its process, one that holds
-the GIL would silence such a thread: a small second process writes it, as long as the first exists and is not stopped.
-Between two heartbeats lies real time, whatever clock was injected: it is other processes that wait for them.
+If jobs run in processes of their own, a thread of the worker writes it. If they share the worker's process, a job that
+holds the GIL would block such a thread: a small second process writes the heartbeat, as long as the worker's process
+exists and is not suspended. The interval is real time, whatever clock was injected: other processes rely on it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from typing import Final
 
 from stepwell.model.clock import SystemClock
 from stepwell.model.errors import StepwellError
-from stepwell.run.worker_row import WorkerRow, beat
+from stepwell.run.worker_row import WorkerRow, write_heartbeat
 from stepwell.service import signals
 from stepwell.store import open_database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-BEATS_PER_LEASE: Final = 3  # a worker that misses one or two is not taken for dead
+HEARTBEATS_PER_LEASE: Final = 3  # a worker that misses one or two does not count as dead
 STOP_SECONDS: Final = 2.0
 
 
 class Heartbeat(ABC):
-    """Written at intervals, from `start` to `stop`."""
+    """Writes a worker's heartbeat at intervals, from `start` to `stop`."""
 
     @abstractmethod
     def start(self, worker: WorkerRow) -> None: ...
@@ -40,7 +40,7 @@ class Heartbeat(ABC):
     def stop(self) -> None: ...
 
     def ensure_running(self, worker: WorkerRow) -> None:
-        """Called now and then: should anything have ended it, it is started again."""
+        """Called regularly: restarts the heartbeat if it has died."""
         return
 
 
@@ -53,7 +53,7 @@ class ThreadHeartbeat(Heartbeat):
         self._thread.start()
 
     def _run(self, worker: WorkerRow) -> None:
-        pause = worker.alive_seconds / BEATS_PER_LEASE
+        pause = worker.alive_seconds / HEARTBEATS_PER_LEASE
         while not self._stop.wait(pause):
             try:
                 worker.heartbeat()
@@ -73,7 +73,7 @@ class ProcessHeartbeat(Heartbeat):
 
     def start(self, worker: WorkerRow) -> None:
         command = [sys.executable, "-c", "from stepwell.run.heartbeat import main; main()"]
-        # Through the pipe, because everyone on the machine can read arguments. It ends when the pipe does.
+        # The URL goes through the pipe because any user can read the arguments of a process. It exits at end of file.
         with signals.blocked():
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
         assert self._process.stdin is not None
@@ -94,13 +94,13 @@ class ProcessHeartbeat(Heartbeat):
 
     def ensure_running(self, worker: WorkerRow) -> None:
         if self._process.poll() is not None:
-            _LOGGER.warning("the process that writes the heartbeat has ended; starting another")
+            _LOGGER.warning("heartbeat process died; restarting it")
             self.stop()
             self.start(worker)
 
 
 def main() -> None:
-    """The second process."""
+    """The entry point of the second process."""
     task = json.loads(sys.stdin.buffer.readline())
     gone = threading.Event()
 
@@ -110,20 +110,20 @@ def main() -> None:
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
     database = None
-    # The end of the file is the end of the worker; but what that forked may keep it open.
+    # The pipe closes when the worker dies, unless a process that it forked still holds it open: check the parent too.
     while not gone.is_set() and os.getppid() == task["pid"]:
         try:
             database = database or open_database(task["url"], SystemClock())
             if not is_stopped(task["pid"]):
-                beat(database, task["worker"], task["alive"])
+                write_heartbeat(database, task["worker"], task["alive"])
         except StepwellError as error:
             _LOGGER.warning("cannot write the heartbeat: %s", error)
-        gone.wait(task["alive"] / BEATS_PER_LEASE)
-    os._exit(0)  # the reading thread may still hold its file
+        gone.wait(task["alive"] / HEARTBEATS_PER_LEASE)
+    os._exit(0)  # the reading thread may still block on stdin
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped (SIGSTOP, Ctrl-Z): it does nothing, so it is not alive."""
+    """Whether a process is suspended (SIGSTOP, Ctrl-Z): it does nothing, so it does not count as alive."""
     stat = Path(f"/proc/{pid}/stat")
     try:
         state = stat.read_text().rpartition(")")[2].split()[0]

@@ -11,17 +11,17 @@ from stepwell.define.outcomes import Permanent
 
 
 async def call_hook(definition: JobDefinition[..., Any], hook: Callable[..., Any], *arguments: Any) -> Any:
-    """What the hook returns, awaited if it is a coroutine."""
-    answer = hook(*arguments)
-    if answer is None or not inspect.isawaitable(answer):
-        return answer
-    if not definition.is_async:  # no event loop is there to wait
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise Permanent(f"{definition.action} gave something to await without being async: define it with `async def`")
-    return await answer
+    """The return value of the hook, awaited if it is awaitable."""
+    returned = hook(*arguments)
+    if returned is None or not inspect.isawaitable(returned):
+        return returned
+    if not definition.is_async:  # there is no event loop
+        if inspect.iscoroutine(returned):
+            returned.close()
+        raise Permanent(f"{definition.action} returned an awaitable but is not async: define it with `async def`")
+    return await returned
 
 
-def refuses(answer: Any) -> bool:
-    """A guard that returns None has no objection."""
-    return answer is not None and not answer
+def refuses(returned: Any) -> bool:
+    """Whether a hook returned False or another false value; None counts as True."""
+    return returned is not None and not returned

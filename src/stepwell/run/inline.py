@@ -1,6 +1,6 @@
-"""The inline runner: claims steps and runs their code here and now, one after the other.
+"""The inline runner: claims steps and runs them in the calling thread, one after another.
 
-It is a worker like any other to the rest of the system (a row, lanes, slots, leases); tests, the demo and small
+To the rest of the system it is a worker like any other (a row, lanes, slots, leases). Tests, the demo and small
 programs use it.
 """
 
@@ -87,7 +87,7 @@ class InlineRunner:
             while claims:
                 self._run(claims.popleft())
         finally:
-            for claim in claims:  # an error that was not the job's: these have not begun
+            for claim in claims:  # interrupted: these have not started
                 self._finisher.hand_back(claim)
         return found
 
@@ -102,29 +102,29 @@ class InlineRunner:
             heartbeat.stop()
 
     def heartbeat(self) -> None:
-        """Say that this runner is alive, if it is time to."""
+        """Write the heartbeat if it is due."""
         elapsed = (self._database.now() - self._last_seen).total_seconds()
         if elapsed >= HEARTBEAT_SECONDS:
             self.worker.heartbeat()
             self._last_seen = self._database.now()
 
     def claim(self, limit: int) -> list[Claim]:
-        """To Running, under a new token."""
+        """Claim steps: to Running, under a new token."""
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:
         step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim), self._database.clock)
         try:
             ending = run_here(self._registry[step.action], step, claim.step.arguments, interruptible=True)
-        except (KeyboardInterrupt, CancelledError):  # of whoever runs this, not of the job
+        except (KeyboardInterrupt, CancelledError):  # meant for the caller, not for the job
             self._finisher.hand_back(claim)
             raise
         try:
             state = self._finisher.write(claim, ending)
         except DatabaseUnavailable:
             raise
-        except Exception as error:  # the database refuses it
-            unwritten = f"its end cannot be written: {describe(error)}"
+        except Exception as error:  # the database rejects the ending
+            unwritten = f"the end of the run cannot be written: {describe(error)}"
             state = self._finisher.write(claim, Ending(verb="fail", reason=ERROR, error=unwritten))
         if state is None:
             self._finisher.release_lease(claim)
@@ -132,11 +132,11 @@ class InlineRunner:
             self._watch(step, state)
 
     def close(self) -> None:
-        self.worker.sign_off()
+        self.worker.unregister()
 
 
 class _InlineChannel(DirectChannel):
-    """Nobody watches over an inline run, so it looks for itself."""
+    """Nothing supervises an inline run, so it checks its own lease."""
 
     def cancel_requested(self) -> bool:
-        return not self._finisher.holds(self._claim)
+        return not self._finisher.holds_lease(self._claim)

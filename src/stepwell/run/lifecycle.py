@@ -1,7 +1,7 @@
 """One run of a step's code, from `prepare` to `complete`, as a pipeline that ends in an `Ending`.
 
-It knows no database. It is a coroutine so that it is written once: the hooks of a plain job never suspend, so `drive`
-runs it to its end in one go; a coroutine job is awaited by an event loop.
+It does not use the database. It is a coroutine so that sync and async jobs share one implementation: the hooks of a
+sync job never suspend, so `run_without_loop` completes it in one step; an async job is awaited on an event loop.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from stepwell.run.supervision import LeaseLost
 T = TypeVar("T")
 
 
-def drive(run: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits for anything."""
+def run_without_loop(run: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends."""
     try:
         run.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
     run.close()
-    raise RuntimeError("an async hook needs an event loop; make `compute` or the function itself async, too")
+    raise RuntimeError("an async hook needs an event loop; make `compute` or the function itself async as well")
 
 
 async def handle(
@@ -45,12 +45,12 @@ async def handle(
 ) -> Ending:
     """Run a claimed step. Whatever its code does, this returns an ending.
 
-    `interruptible`: an interrupt (Ctrl-C, a cancelled task) is meant for the caller, and is raised to it.
+    `interruptible`: an interrupt (Ctrl-C, a cancelled task) is meant for the caller and is raised.
     """
     started = time.perf_counter()
     with entered(definition.app.running_steps, step):
         ending = await _run(definition, step, arguments, interruptible)
-    force_setattr(ending, "duration", time.perf_counter() - started)  # nothing else has seen it yet
+    force_setattr(ending, "duration", time.perf_counter() - started)  # frozen, but nothing else refers to it yet
     return ending
 
 
@@ -59,7 +59,7 @@ async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments
     try:
         try:
             step.arguments = codec.decode(arguments)
-            job = definition.begin(step.arguments)
+            job = definition.instantiate(step.arguments)
         except (TypeError, ValueError) as error:
             return endings.failure(error, reasons.BAD_ARGUMENTS, step)
         object.__setattr__(job, "step", step)  # the job may be a frozen dataclass
@@ -73,7 +73,7 @@ async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments
             return await ending_of(definition, job, step, _raised_by_the_job(caught))
         except LeaseLost:
             return Ending(verb="lost")
-        except BaseException as another:  # of a hook that was to handle the error; it may be an outcome itself
+        except BaseException as another:  # raised by a hook that handles the error; it may be an outcome itself
             if interruptible and _is_interrupt(definition, another):
                 raise
             return explicit_ending(definition, step, another) or endings.failure(another, reasons.ERROR, step)
@@ -102,7 +102,7 @@ async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningSt
 
 
 def _record(step: RunningStep, next_stage: str) -> Ending | None:
-    """Store the end of compute; an ending if that is not possible."""
+    """Store the end of compute; returns an ending if that is not possible."""
     try:
         response = codec.encode(step.response, "response")
     except Exception as error:
@@ -111,38 +111,38 @@ def _record(step: RunningStep, next_stage: str) -> Ending | None:
         step.record(next_stage, response)
     except InvalidStep as error:
         return endings.failure(error, reasons.BAD_CHILDREN, step)
-    except DatabaseBusy as error:  # its work is done: another transaction in the way is not its fault
+    except DatabaseBusy as error:  # the work is done: a lock conflict must not fail it
         return endings.without_database(error, step)
     return None
 
 
 async def _later_stages(definition: JobDefinition[..., Any], job: Job, step: RunningStep, stage: str) -> Ending:
-    """What comes after compute; the next attempt begins at the stage that asks for one."""
+    """The stages after compute; a retry starts at the stage that asked for it."""
     for name in LATER_STAGES[LATER_STAGES.index(stage) :]:
         if name not in definition.hooks:
             continue
         step.reached = name
-        answer = await call_hook(definition, getattr(job, name))
-        if answer is NOT_COMPLETED:
+        returned = await call_hook(definition, getattr(job, name))
+        if returned is NOT_COMPLETED:
             return endings.not_completed(step.cooldown, definition.policy.max_not_completed, stage=name)
-        if name == "complete" or not refuses(answer):
+        if name == "complete" or not refuses(returned):
             continue
         if name == "double_check":
             return endings.not_verified(definition, step)
-        return endings.retry(definition, step, None, "confirm_or_retry is not confirmed yet")
+        return endings.retry(definition, step, None, "confirm_or_retry returned False")
     return endings.finish(step)
 
 
 def _is_interrupt(definition: JobDefinition[..., Any], error: BaseException) -> bool:
     if isinstance(error, asyncio.CancelledError) and definition.is_async:
-        # Of this very task; a job that awaits something else that was cancelled has an error like any other.
+        # Only if this task was cancelled: a job that awaits another cancelled task has an ordinary error.
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(error, KeyboardInterrupt)
 
 
 def _raised_by_the_job(caught: BaseException) -> BaseException:
-    """Python lets no StopIteration out of a coroutine, and raises another error in its place."""
+    """Unwrap the error that Python raises in place of a StopIteration that leaves a coroutine."""
     if isinstance(caught.__cause__, StopIteration) and str(caught) == "coroutine raised StopIteration":
         return caught.__cause__
     return caught

@@ -1,22 +1,22 @@
-"""How long the steps of a worker take, and so how many of them it can claim ahead of free slots."""
+"""How long the steps of a worker take, and how many it can therefore claim ahead of free slots."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# One claim takes no more: beyond it, nothing is won (measured: 128 rows a tenth slower, 512 as fast).
+# The most steps in one claim (measured: 128 is a tenth slower, 512 no faster).
 BATCH: Final = 256
-# Short steps are claimed ahead of free slots: as many as are done in this time.
+# Short steps are claimed ahead of free slots: as many as run in this time.
 AHEAD_SECONDS: Final = 0.02
-# What has waited here for this long (those before it took longer than expected) is handed back: another worker may have
-# a free slot.
-HAND_BACK_SECONDS: Final = 0.5
-# Under it, figures are noise; it keeps the number of steps ahead finite.
+# A claim that has waited for a slot for this long (the steps before it took longer than expected) returns to Pending:
+# another worker may have a free slot.
+MAX_WAIT_SECONDS: Final = 0.5
+# Shorter measurements are noise; also keeps the number of steps ahead finite.
 SHORTEST_SECONDS: Final = 1e-4
 
 
 class Pace:
-    """The mean of the latest runs; a long one counts at once."""
+    """A moving average over recent runs; one that took far longer replaces it at once."""
 
     def __init__(self) -> None:
         self.seconds: float | None = None  # per step; None: not known yet
@@ -25,12 +25,12 @@ class Pace:
         known = self.seconds
         self.seconds = seconds if known is None or seconds > 10 * known else 0.9 * known + 0.1 * seconds
 
-    def was_too_fast(self) -> None:
-        """What was claimed ahead had to be handed back: nothing ahead until it is known better."""
-        self.seconds = HAND_BACK_SECONDS
+    def stop_claiming_ahead(self) -> None:
+        """Claims had to be returned to Pending: claim nothing ahead until runs are measured to be short again."""
+        self.seconds = MAX_WAIT_SECONDS
 
     def steps_ahead(self, slots: int) -> int:
-        """How many steps beyond its slots a worker can run in no time."""
+        """How many steps to claim beyond the free slots."""
         if self.seconds is None:
             return 0
         return min(int(slots * AHEAD_SECONDS / max(self.seconds, SHORTEST_SECONDS)), BATCH)

@@ -1,7 +1,7 @@
-"""Reconciling leases: those that the database has on record for a worker with the runs that it has in hand.
+"""Reconciling leases: those stored in the database for a worker with the claims it has in flight.
 
-They differ after an outage (a claim whose answer was lost), after an absence (the machine slept, and others have the
-steps now), and when a step was cancelled.
+They differ after an outage (a claim whose response was lost), after a pause (the machine was suspended, and other
+workers have the steps now), and when a step was cancelled.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import Heartbeat
-from stepwell.run.ledger import Ledger
+from stepwell.run.in_flight import InFlight
 from stepwell.run.time_limits import TimeLimits
 from stepwell.run.worker_report import WorkerReport
 from stepwell.run.worker_row import WorkerRow
@@ -32,7 +32,7 @@ Leases: TypeAlias = dict[tuple[int, int], State]
 
 
 class Reconciler:
-    """Keeps one worker and its row honest about each other."""
+    """Keeps one worker consistent with its row and its leases."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Reconciler:
         heartbeat: Heartbeat,
         finisher: Finisher,
         executor: Executor,
-        ledger: Ledger,
+        in_flight: InFlight,
         limits: TimeLimits,
         report: WorkerReport,
     ) -> None:
@@ -50,24 +50,24 @@ class Reconciler:
         self._heartbeat = heartbeat
         self._finisher = finisher
         self._executor = executor
-        self._ledger = ledger
+        self._in_flight = in_flight
         self._limits = limits
         self._report = report
         self.next_at = 0.0
-        self._may_be_stale = False  # whether the row may: then a heartbeat comes first
+        self._may_be_stale = False  # the row: then a heartbeat is written first
         self._last_round = time.monotonic()
 
     def note_round(self) -> None:
-        """The worker is there. Real time: how long it was away is told by no injected clock."""
+        """A round was run. Real time, because an injected clock does not show how long the process was suspended."""
         self._last_round = time.monotonic()
 
-    def note_absence(self, now: float) -> None:
-        """If there was one: this process was stopped, or the machine was."""
+    def check_for_pause(self, now: float) -> None:
+        """Detect that this process or the machine was suspended: then the stored leases may have changed."""
         if now - self._last_round > self._row.alive_seconds / 2:
-            self.distrust()
+            self.assume_stale()
 
-    def distrust(self) -> None:
-        """Whatever is on record may have changed: look at once."""
+    def assume_stale(self) -> None:
+        """The stored leases may have changed: reconcile in the next round."""
         self._may_be_stale, self.next_at = True, 0.0
 
     def run_if_due(self, now: float) -> None:
@@ -80,36 +80,36 @@ class Reconciler:
         if self._may_be_stale:
             self._row.heartbeat()
             self._may_be_stale = False
-        leases, registered = self._database.read(self._on_record)
+        leases, registered = self._database.read(self._stored)
         self._end_lost_and_cancelled(leases)
         self._drop_waiting(leases, now)
         self._return_unknown(leases)
         if not registered:
             self._register_again()
 
-    def _on_record(self, tx: Transaction) -> tuple[Leases, bool]:
-        held = workers.leases_of_worker(tx, worker=self._row.id)
+    def _stored(self, tx: Transaction) -> tuple[Leases, bool]:
+        leases = workers.leases_of_worker(tx, worker=self._row.id)
         registered = workers.is_registered(tx, worker=self._row.id) is not None
-        return {(lease.id, lease.lease_token): lease.state for lease in held}, registered
+        return {(lease.id, lease.lease_token): lease.state for lease in leases}, registered
 
     def _end_lost_and_cancelled(self, leases: Leases) -> None:
-        for key, run in [*self._ledger.runs.items()]:
+        for key, run in [*self._in_flight.runs.items()]:
             if key not in leases:
-                _LOGGER.warning("step %d: its lease was lost, ending its run", run.claim.step_id)
-                self._executor.cut(run.claim)
-                del self._ledger.runs[key]
+                _LOGGER.warning("step %d: lease lost; abandoning the run", run.claim.step_id)
+                self._executor.abandon(run.claim)
+                del self._in_flight.runs[key]
                 self._report.lost += 1
             elif leases[key] is not State.RUNNING and not run.cancelled:
                 self._limits.cancel(run)
 
     def _drop_waiting(self, leases: Leases, now: float) -> None:
-        for claim in [claim for claim in self._ledger.waiting if leases.get(claim.key) is not State.RUNNING]:
-            self._ledger.waiting.remove(claim)
-            self._ledger.add_ending(claim, Ending(verb="lost"), now)
+        for claim in [claim for claim in self._in_flight.waiting if leases.get(claim.key) is not State.RUNNING]:
+            self._in_flight.waiting.remove(claim)
+            self._in_flight.add_ending(claim, Ending(verb="lost"), now)
 
     def _return_unknown(self, leases: Leases) -> None:
-        """Claims that were committed and whose answers were lost: this worker holds them and knows nothing of them."""
-        for step_id, token in leases.keys() - self._ledger.keys():
+        """Claims that were committed but whose response was lost: this worker holds leases that it does not know of."""
+        for step_id, token in leases.keys() - self._in_flight.keys():
             claim = Claim(step_id, token, self._row.id)
             if leases[step_id, token] is State.RUNNING:
                 self._finisher.hand_back(claim)
@@ -117,11 +117,11 @@ class Reconciler:
                 self._finisher.release_lease(claim)
 
     def _register_again(self) -> None:
-        """It was taken for dead, and what it ran was given to others."""
-        _LOGGER.warning("this worker was taken for dead; registering under a new name")
-        for run in self._ledger.runs.values():
-            self._executor.cut(run.claim)
-        self._report.lost += self._ledger.forget_unfinished()
+        """The worker was declared dead, and its steps were returned to Pending."""
+        _LOGGER.warning("this worker was declared dead; registering under a new id")
+        for run in self._in_flight.runs.values():
+            self._executor.abandon(run.claim)
+        self._report.lost += self._in_flight.forget_unfinished()
         self._heartbeat.stop()
         self._row.register()
         self._heartbeat.start(self._row)

@@ -1,4 +1,4 @@
-"""The step that runs now, as its own code sees it."""
+"""A running step, as its own code sees it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_LOG: Final = 8_000
 
 
 class RunningStep(StepFacts):
-    """The facts of the step at the moment of its claim, and what its code can do from inside."""
+    """The step as it was claimed, and what its code can do while it runs."""
 
     __slots__ = (
         "_channel",
@@ -50,53 +50,53 @@ class RunningStep(StepFacts):
         self._started = clock.monotonic()
         self._children: NewChildren | None = None  # most have none
         self._checkpoint = facts.checkpoint
-        self.running_steps: RunningSteps | None = None  # those of the app that runs it, once it has begun
-        self.reached: str | None = facts.stage  # where the next attempt would begin
-        self.recorded: str | None = facts.response  # the result that an earlier attempt, or this one, has stored
+        self.running_steps: RunningSteps | None = None  # of the app that runs it; set when the run starts
+        self.reached: str | None = facts.stage  # where the next attempt would start
+        self.recorded: str | None = facts.response  # the result stored by an earlier attempt, or by this one
         self.arguments: Any = {}
-        # The result: what compute returned, unless it returned None. Later stages find it here, and may change it.
+        # The result: what compute returned, unless it returned None. Later stages can read and change it.
         self.response: Any = codec.decode(self.recorded)
 
-    # what its code may ask --------------------------------------------------------------------------------
+    # queries ----------------------------------------------------------------------------------------------
 
     @property
     def timeout_reached(self) -> bool:
-        """Time to end: what still runs after the cooldown is killed."""
+        """The timeout has passed: end the work now. A run that continues after the cooldown is killed."""
         return self.timeout > 0 and self._clock.monotonic() - self._started >= self.timeout
 
     @property
     def cancel_requested(self) -> bool:
-        """The step was cancelled, skipped or failed from outside; its result will not count."""
+        """The step was cancelled, skipped or failed from outside; its result will be ignored."""
         return self._channel.cancel_requested()
 
     @property
     def checkpointed(self) -> Any:
-        """What `checkpoint` kept last, in this attempt or an earlier one; None at first."""
+        """The data of the last `checkpoint`, from this attempt or an earlier one; None if there was none."""
         return codec.decode(self._checkpoint)
 
-    # what its code may say --------------------------------------------------------------------------------
+    # commands ---------------------------------------------------------------------------------------------
 
     def checkpoint(self, data: Any) -> None:
-        """Keep data for the next attempt, should there be one; it is safe when this returns."""
+        """Store data for the next attempt, if there is one; it is durable when this returns."""
         text = codec.encode(data, "checkpoint")
         if not self._channel.checkpoint(text):
             raise LeaseLost
         self._checkpoint = text
 
     def progress(self, done: float, total: float | None = None) -> None:
-        """Show how far it is."""
+        """Report progress."""
         if not all(map(math.isfinite, (done, total or 0.0))):
-            raise ValueError(f"progress({done!r}, {total!r}): not numbers that can be shown")
+            raise ValueError(f"progress({done!r}, {total!r}): expected finite numbers")
         self._channel.progress(float(done), None if total is None else float(total))
 
     def log(self, message: object, *, level: int | str = logging.INFO) -> None:
-        """Leave a line in the step's own log; the level is one of `logging`, by its number or its name."""
+        """Add a line to the step's log; `level` is a level of `logging`, by number or by name."""
         self._channel.log(level_name(level), codec.clean_text(str(message), MAX_LOG))
 
     def retry(
         self, message: str | When = "retry", *, in_: float | timedelta | None = None, at: datetime | None = None
     ) -> NoReturn:
-        """End this run and try again: spends a retry. `retry(60)` is `retry(in_=60)`."""
+        """End this run and retry the step: spends a retry. `retry(60)` is `retry(in_=60)`."""
         raise Retry(message, in_=in_, at=at)
 
     def reschedule(
@@ -120,49 +120,49 @@ class RunningStep(StepFacts):
     # its children -----------------------------------------------------------------------------------------
 
     def children(self, *steps: NewStep | Iterable[NewStep]) -> list[StepRef]:
-        """Create a child block: one argument after the other; those of a list side by side.
+        """Create a child block: arguments run one after another; the steps of a list run in parallel.
 
-        `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written with the
-        end of `compute` (once, whatever dies) and begin when the own code is done.
+        `step.children(fetch.draft("a"), [check.draft(1), check.draft(2)], report.draft())`. They are written exactly
+        once, with the end of `compute`, and start when the own code is done.
         """
         return self._new_children().add_block(steps)
 
     def is_parent_of(self, drafts: Sequence[NewStep], database: Database) -> bool:
-        """Whether any of these, meant for this database, is to stand below this step: they are part of its result."""
+        """Whether any of these drafts for this database belongs below this step: then they are part of its result."""
         by_number = any(draft.parent == self.id for draft in drafts) and self._is_in(database)
         children = self._new_children()
-        return any(children.claims(draft, by_number=by_number) for draft in drafts)
+        return any(children.includes(draft, by_number=by_number) for draft in drafts)
 
     def _is_in(self, database: Database) -> bool:
-        """A program may have opened its database twice, or another one that has a step of this number."""
+        """A program may have opened its database twice, or a second one that also has a step with this id."""
         if self.running_steps is not None and database is self.running_steps.database:
             return True
         namesake = database.read(lambda tx: reading.step_by_id(tx, id=self.id))
         return namesake is not None and namesake.uuid == self.uuid
 
-    def keep(self, drafts: Sequence[NewStep]) -> list[StepRef]:
-        """Hold new steps until the end of compute."""
+    def add_children(self, drafts: Sequence[NewStep]) -> list[StepRef]:
+        """Buffer new steps until the end of compute."""
         return self._new_children().add(drafts)
 
-    def keeps(self, uuid: str) -> bool:
-        """Whether this is one of the steps that are held: it cannot run before this one has ended."""
-        return self._children is not None and self._children.holds(uuid)
+    def has_unwritten_child(self, uuid: str) -> bool:
+        """Whether this is a buffered child: it cannot run before this step has ended."""
+        return self._children is not None and self._children.has_unwritten(uuid)
 
     def take_children(self) -> list[dict[str, Any]]:
-        """What was kept since the last call."""
+        """The children added since the last call."""
         return [] if self._children is None else self._children.take()
 
     def _new_children(self) -> NewChildren:
         if self._children is None:
             if self.running_steps is None:
-                raise StepwellError(f"step {self.id} has not begun: children are created by code that runs as a step")
+                raise StepwellError(f"step {self.id} has not started: only a running step can create children")
             self._children = NewChildren(self.ref, self._facts.child_block_uuid, self.running_steps.uuids)
         return self._children
 
     # for the lifecycle ------------------------------------------------------------------------------------
 
     def record(self, stage: str, response: str) -> None:
-        """Store the end of compute, before the stages that come after it."""
+        """Store the end of compute, before the later stages run."""
         if not self._channel.record(stage, response, self.take_children()):
             raise LeaseLost
         self.recorded = response

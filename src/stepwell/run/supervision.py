@@ -1,4 +1,4 @@
-"""What connects a run with its supervisor: the process or thread that holds its lease."""
+"""The channel that connects a run with its worker."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MAX_LEVEL: Final = 100
 
 
 class LeaseLost(BaseException):
-    """The lease of this run has ended: another run, or an operator, decides about the step now."""
+    """This run no longer holds the lease: the step was claimed again, or ended by an operator."""
 
 
 class Channel(Protocol):
-    """What a run tells and asks its supervisor. `record` and `checkpoint` return False when the lease is lost."""
+    """What a run sends to its worker and asks of it. `record` and `checkpoint` return False if the lease is lost."""
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
         """The end of compute, with its result and its children; durable when this returns."""
@@ -40,7 +40,6 @@ def level_name(level: int | str) -> str:
     number = known.get(level.upper(), known.get(level)) if isinstance(level, str) else level
     if not isinstance(number, int) or isinstance(number, bool):
         raise ValueError(
-            f"log(level={level!r}): there is no such level, and nothing was logged; "
-            f"say a number, or one of {', '.join(known)}"
+            f"log(level={level!r}): unknown level; nothing was logged; pass a number or one of {', '.join(known)}"
         )
     return codec.clean_text(logging.getLevelName(number), MAX_LEVEL)

@@ -1,6 +1,6 @@
 """Time limits and cancellations: which runs must end, and when.
 
-Measured by the app's clock, as `step.timeout_reached` is: a manual clock rules both.
+Measured by the app's clock, like `step.timeout_reached`: a manual clock controls both.
 """
 
 from __future__ import annotations
@@ -15,54 +15,54 @@ from stepwell.model.clock import Clock
 from stepwell.run.ending import Ending
 from stepwell.run.endings import not_completed
 from stepwell.run.executors import Executor
-from stepwell.run.ledger import Ledger, Run
+from stepwell.run.in_flight import InFlight, Run
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 
 class TimeLimits:
-    """Cuts the runs of one ledger."""
+    """Abandons the runs of one worker that exceed their time."""
 
-    def __init__(self, clock: Clock, registry: Registry, executor: Executor, ledger: Ledger) -> None:
+    def __init__(self, clock: Clock, registry: Registry, executor: Executor, in_flight: InFlight) -> None:
         self._clock = clock
         self._registry = registry
         self._executor = executor
-        self._ledger = ledger
+        self._in_flight = in_flight
 
     def started(self, claim: Claim) -> Run:
-        """A run that begins now; it is cut off `cooldown` seconds after its timeout."""
+        """A run that starts now; it is abandoned `cooldown` seconds after its timeout."""
         timeout, cooldown = claim.step.timeout, claim.step.cooldown
         return Run(claim, self._clock.monotonic() + timeout + cooldown if timeout else None)
 
     def cancel(self, run: Run) -> None:
-        """Its result will not count: it has its cooldown to come to an end."""
+        """Ask the run to end: its result will be ignored. It is abandoned after its cooldown."""
         run.cancelled = True
         cooldown = run.claim.step.cooldown
-        run.cut_at = self._clock.monotonic() + cooldown if self._executor.can_end_runs else None
+        run.abandon_at = self._clock.monotonic() + cooldown if self._executor.can_end_runs else None
         self._executor.request_cancel(run.claim)
 
     def seconds_left(self) -> float:
-        """Until the next run must be cut."""
-        times = [run.cut_at for run in self._ledger.runs.values() if run.cut_at is not None]
+        """Until the next run must be abandoned."""
+        times = [run.abandon_at for run in self._in_flight.runs.values() if run.abandon_at is not None]
         return min(times) - self._clock.monotonic() if times else math.inf
 
-    def cut_overdue(self, now: float) -> bool:
-        """Cut what is over its time; says whether a step was sent back to Pending."""
+    def abandon_overdue(self, now: float) -> bool:
+        """Abandon the runs that exceed their time; returns whether a step returned to Pending."""
         if self.seconds_left() > 0:
             return False
-        elapsed, sent_back = self._clock.monotonic(), False
-        for run in [*self._ledger.runs.values()]:
-            if run.cut_at is not None and elapsed >= run.cut_at:
-                self._executor.cut(run.claim)
-                del self._ledger.runs[run.claim.key]
-                self._ledger.add_ending(run.claim, self._ending(run), now)
-                sent_back |= not run.cancelled
-        return sent_back
+        elapsed, returned = self._clock.monotonic(), False
+        for run in [*self._in_flight.runs.values()]:
+            if run.abandon_at is not None and elapsed >= run.abandon_at:
+                self._executor.abandon(run.claim)
+                del self._in_flight.runs[run.claim.key]
+                self._in_flight.add_ending(run.claim, self._ending(run), now)
+                returned |= not run.cancelled
+        return returned
 
     def _ending(self, run: Run) -> Ending:
         if run.cancelled:
             return Ending(verb="lost")  # only to release the lease
         step = run.claim.step
-        message = f"it was cut off, {step.cooldown:g} s after its timeout of {step.timeout:g} s"
+        message = f"run abandoned {step.cooldown:g} s after its timeout of {step.timeout:g} s"
         _LOGGER.warning("step %d (%s): %s", run.claim.step_id, step.action, message)
         return not_completed(step.cooldown, self._registry[step.action].policy.max_not_completed, message)

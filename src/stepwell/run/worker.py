@@ -1,10 +1,10 @@
-"""A worker: claims steps, has them run by its executor, and writes down how they ended.
+"""A worker: claims steps, runs them in its executor, and writes how they ended.
 
-One loop in one thread. A round collects what has ended, writes it in one transaction together with the next claim,
-enforces time limits and cancellations, and says until when to sleep. No trouble with the database ends it: endings are
-kept until they can be written, and after an outage the leases on record are reconciled with the runs in hand.
+One loop in one thread. A round collects the runs that have ended, writes them in one transaction together with the next
+claim, enforces time limits and cancellations, and returns how long to sleep. No database error ends the worker: endings
+are buffered until they can be written, and after an outage the stored leases are reconciled with the runs in flight.
 
-Except for the time limits of steps, it goes by real time: it waits for other processes and for the database.
+Apart from the time limits of steps it uses real time, because it waits for other processes and for the database.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from stepwell.run.finish import Finisher
 from stepwell.run.grace import GRACE_SECONDS, GracePeriod
 from stepwell.run.handover import Handover
 from stepwell.run.heartbeat import Heartbeat
-from stepwell.run.ledger import Ledger
-from stepwell.run.look_times import POLL_SECONDS, LookTimes
+from stepwell.run.in_flight import InFlight
 from stepwell.run.pace import Pace
+from stepwell.run.poll_times import POLL_SECONDS, PollTimes
 from stepwell.run.reconcile import Reconciler
 from stepwell.run.time_limits import TimeLimits
 from stepwell.run.worker_report import WorkerReport
@@ -41,7 +41,7 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 
 class Worker(Part):
-    """Runs until told to stop and nothing is left, or its grace period is over."""
+    """Runs until it is stopped and either nothing is left in flight or its grace period is over."""
 
     name = "worker"
 
@@ -64,22 +64,22 @@ class Worker(Part):
         self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
         self._numbers = WorkerReport()
         claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
-        self._ledger = ledger = Ledger()
-        self._looks, pace = LookTimes(), Pace()
-        self._limits = TimeLimits(database.clock, registry, executor, ledger)
-        self._handover = Handover(executor, ledger, self._limits, pace)
-        self._exchange = Exchange(finisher, claimer, executor, ledger, self._looks, pace, self._numbers)
+        self._in_flight = in_flight = InFlight()
+        self._polls, pace = PollTimes(), Pace()
+        self._limits = TimeLimits(database.clock, registry, executor, in_flight)
+        self._handover = Handover(executor, in_flight, self._limits, pace)
+        self._exchange = Exchange(finisher, claimer, executor, in_flight, self._polls, pace, self._numbers)
         self._reconciler = Reconciler(
-            database, self.row, heartbeat, finisher, executor, ledger, self._limits, self._numbers
+            database, self.row, heartbeat, finisher, executor, in_flight, self._limits, self._numbers
         )
-        self._retry_delay, self._retry_at = RetryDelay(), 0.0  # the database is left alone until then
+        self._retry_delay, self._retry_at = RetryDelay(), 0.0  # no database access before that time
         self._grace = GracePeriod(grace_seconds)
 
     # start and stop -----------------------------------------------------------------------------------------
 
     def listen(self) -> Listener:
         listener = self._database.listen()
-        self._looks.listener_is_precise = listener.is_precise
+        self._polls.listener_is_precise = listener.is_precise
         return listener
 
     def files(self) -> Sequence[Any]:
@@ -90,11 +90,11 @@ class Worker(Part):
         self._reconciler.note_round()
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Take no new work; what still runs after the grace period (or now) is handed back."""
-        self._grace.begin(at_once=at_once)
+        """Take no new work; what still runs after the grace period (or now) returns to Pending."""
+        self._grace.start(at_once=at_once)
 
     def is_done(self) -> bool:
-        return self._ledger.is_empty() or self._grace.is_over()
+        return self._in_flight.is_empty() or self._grace.is_over()
 
     def close(self) -> None:
         try:
@@ -103,13 +103,13 @@ class Worker(Part):
         finally:
             self._executor.close()
             self._heartbeat.stop()
-            self._sign_off()
+            self._unregister()
 
-    def _sign_off(self) -> None:
+    def _unregister(self) -> None:
         try:
-            self.row.sign_off()
+            self.row.unregister()
         except StepwellError as error:
-            _LOGGER.warning("cannot sign off (%s); the row is removed when its time is over", error)
+            _LOGGER.warning("cannot unregister (%s); the reaper will remove the row of this worker", error)
 
     def report(self) -> str:
         return str(self._numbers)
@@ -118,42 +118,42 @@ class Worker(Part):
 
     def round(self, wakes: Collection[Wake]) -> float:
         now = time.monotonic()
-        self._looks.hear(wakes, now)
+        self._polls.note_wakes(wakes, now)
         if self._handover.collect(now):
-            self._looks.add(now)
-        self._handover.take_back(stopping=self._grace.has_begun)
-        self._handover.start_waiting(now, stopping=self._grace.has_begun)
-        if self._limits.cut_overdue(now):
-            self._looks.add(now)
+            self._polls.add(now)
+        self._handover.withdraw(stopping=self._grace.has_started)
+        self._handover.start_waiting(now, stopping=self._grace.has_started)
+        if self._limits.abandon_overdue(now):
+            self._polls.add(now)
         if now >= self._retry_at:
             self._use_database(now)
         return self._pause()
 
     def _use_database(self, now: float) -> None:
-        self._reconciler.note_absence(now)
+        self._reconciler.check_for_pause(now)
         try:
             self._reconciler.run_if_due(now)
-            if claims := self._exchange.run(now, stopping=self._grace.has_begun):
+            if claims := self._exchange.run(now, stopping=self._grace.has_started):
                 claimed_at = time.monotonic()
-                self._ledger.add_claims(claims, claimed_at)
-                self._handover.start_waiting(claimed_at, stopping=self._grace.has_begun)
+                self._in_flight.add_claims(claims, claimed_at)
+                self._handover.start_waiting(claimed_at, stopping=self._grace.has_started)
             self._retry_delay.reset()
         except Exception as error:
             self._back_off(error)
         self._reconciler.note_round()
 
     def _back_off(self, error: Exception) -> None:
-        """Leave the database alone for a while; what runs goes on, and time limits and signals count as ever."""
+        """Stop using the database for a while; runs continue, and time limits and signals still apply."""
         seconds = self._retry_delay.next()
         log_failure(_LOGGER, self.name, error, seconds)
         self._retry_at = time.monotonic() + seconds
-        self._reconciler.distrust()
-        self._looks.postpone(self._retry_at)
+        self._reconciler.assume_stale()
+        self._polls.postpone(self._retry_at)
 
     def _pause(self) -> float:
         now = time.monotonic()
         times = [now + POLL_SECONDS, now + self._limits.seconds_left(), self._grace.ends_at]
-        if self._ledger.waiting:
+        if self._in_flight.waiting:
             times.append(self._handover.waits_until())
         if self._executor.prefetched():
             times.append(now + PREFETCH_SECONDS)
@@ -161,8 +161,8 @@ class Worker(Part):
             times.append(self._retry_at)
         else:
             times.append(self._reconciler.next_at)
-            if self._ledger.endings:
+            if self._in_flight.endings:
                 times.append(self._exchange.writes_at())
-            if not self._grace.has_begun and self._executor.free():
-                times.append(self._looks.next())
+            if not self._grace.has_started and self._executor.free():
+                times.append(self._polls.next())
         return max(0.0, min(times) - now)

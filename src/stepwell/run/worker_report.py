@@ -10,10 +10,10 @@ from stepwell.model.states import State
 
 @dataclass(slots=True)
 class WorkerReport:
-    """Since it was started.
+    """Counted since the worker started.
 
     >>> str(WorkerReport(claimed=3, ended={"Failed": 1, "Completed": 1}, lost=1))
-    '3 steps claimed (1 Completed, 1 Failed); 1 run no longer counted'
+    '3 steps claimed (1 Completed, 1 Failed); 1 run lost its lease'
     """
 
     claimed: int = 0
@@ -21,7 +21,7 @@ class WorkerReport:
     lost: int = 0
 
     def count(self, states: Sequence[State | None]) -> None:
-        """The states that endings have led to; None: the lease was lost, and nothing was written."""
+        """Count the states that steps ended in; None: the lease was lost, and nothing was written."""
         for state in states:
             if state is None:
                 self.lost += 1
@@ -30,8 +30,10 @@ class WorkerReport:
 
     def __str__(self) -> str:
         ends = ", ".join(f"{number} {state}" for state, number in sorted(self.ended.items()))
-        lost = f"; {_counted(self.lost, 'run')} no longer counted" if self.lost else ""
-        return f"{_counted(self.claimed, 'step')} claimed{f' ({ends})' if ends else ''}{lost}"
+        parts = [f"{_counted(self.claimed, 'step')} claimed{f' ({ends})' if ends else ''}"]
+        if self.lost:
+            parts.append(f"{_counted(self.lost, 'run')} lost {'its lease' if self.lost == 1 else 'their leases'}")
+        return "; ".join(parts)
 
 
 def _counted(number: int, noun: str) -> str:

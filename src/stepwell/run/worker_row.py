@@ -1,4 +1,4 @@
-"""A worker's row: who it is, what it serves, and until when it counts as alive."""
+"""A worker's row: its identity, the lanes it serves, and until when it counts as alive."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from stepwell.share.limits import look_at_lanes
+from stepwell.share.limits import recheck_keys_of_lanes
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation, workers
 
-# A worker that has not been heard of for this long is taken for dead, and its steps are brought back.
+# A worker without a heartbeat for this long counts as dead, and its steps return to Pending.
 ALIVE_SECONDS: Final = 30.0
 
 
-class InNoOrder(tuple[str, ...]):
-    """Queues none of which comes before another."""
+class UnorderedQueues(tuple[str, ...]):
+    """Queues that are served without preference."""
 
     __slots__ = ()
 
 
-def usual_queues(declared: Iterable[str] = ()) -> InNoOrder:
-    """What a worker serves that names no queues: those that always exist, its host's, and what the app declares."""
-    return InNoOrder(dict.fromkeys(("default", "priority", "candles", "indicators", _hostname(), *sorted(declared))))
+def default_queues(declared: Iterable[str] = ()) -> UnorderedQueues:
+    """The queues of a worker that names none: the built-in ones, its host's, and those that the app declares."""
+    return UnorderedQueues(
+        dict.fromkeys(("default", "priority", "candles", "indicators", _hostname(), *sorted(declared)))
+    )
 
 
 def _hostname() -> str:
@@ -33,7 +35,7 @@ def _hostname() -> str:
 
 
 class WorkerRow:
-    """Registered under a random name of its own: two workers are never taken for each other."""
+    """Registered under a random id, so that no two workers are confused."""
 
     def __init__(
         self,
@@ -45,8 +47,8 @@ class WorkerRow:
     ) -> None:
         self._database = database
         self.hostname = _hostname()
-        self.queues = tuple(queues) or usual_queues()
-        in_order = () if isinstance(queues, InNoOrder) else queues
+        self.queues = tuple(queues) or default_queues()
+        in_order = () if isinstance(queues, UnorderedQueues) else queues
         self._places = {queue: place for place, queue in enumerate(in_order, 1)}
         self.actions = frozenset(actions)
         self.slots = slots
@@ -55,10 +57,10 @@ class WorkerRow:
         self.register()
 
     def register(self) -> None:
-        """Sign on, under a new name."""
+        """Insert the row, under a new id."""
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._database.transact(self._register)
-        self._look_at_lanes()
+        self._recheck_keys()
 
     def _register(self, tx: Transaction) -> None:
         now = self._database.now()
@@ -81,19 +83,19 @@ class WorkerRow:
         workers.add_lanes(tx, self.id, lanes)
 
     def heartbeat(self) -> bool:
-        """Say that it is alive. False: the row is gone, for somebody has taken it for dead."""
-        return beat(self._database, self.id, self.alive_seconds)
+        """Extend the lease of the worker. False: the row is gone, because the worker was declared dead."""
+        return write_heartbeat(self._database, self.id, self.alive_seconds)
 
-    def sign_off(self) -> None:
+    def unregister(self) -> None:
         self._database.transact(lambda tx: workers.delete_worker(tx, id=self.id))
-        self._look_at_lanes()
+        self._recheck_keys()
 
-    def _look_at_lanes(self) -> None:
-        look_at_lanes(self._database, set(self.queues), self.actions, self.id, self._database.now())
+    def _recheck_keys(self) -> None:
+        recheck_keys_of_lanes(self._database, set(self.queues), self.actions, self.id, self._database.now())
 
 
-def beat(database: Database, worker_id: str, alive_seconds: float) -> bool:
-    """Push a worker's end of life on; if it had passed already, its lanes are served again."""
+def write_heartbeat(database: Database, worker_id: str, alive_seconds: float) -> bool:
+    """Extend a worker's `alive_until`; if it had lapsed, the keys in its lanes are decided again."""
     now = database.now()
     alive_until = now + timedelta(seconds=alive_seconds)
 
@@ -103,5 +105,5 @@ def beat(database: Database, worker_id: str, alive_seconds: float) -> bool:
 
     lanes, changed = database.transact(work)
     if lanes:
-        look_at_lanes(database, {lane.queue for lane in lanes}, {lane.action for lane in lanes}, worker_id, now)
+        recheck_keys_of_lanes(database, {lane.queue for lane in lanes}, {lane.action for lane in lanes}, worker_id, now)
     return bool(changed)

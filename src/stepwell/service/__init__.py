@@ -1,1 +1,1 @@
-"""Everything that runs for long: started, stopped and configured one way."""
+"""Long-running parts: how they are started, stopped and configured."""

@@ -1,4 +1,4 @@
-"""The one crew: starts a list of parts, stops them together, and raises the first error that ended one of them."""
+"""The crew: starts a list of parts, stops them together, and raises the first error that ended one of them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from stepwell.service.loop import Loop
 from stepwell.service.part import Part
 from stepwell.service.signals import StopHandlers
 
-# `timeout`, make and terminals send a signal to a process and to its group: two that mean one. They are microseconds
-# apart, on a machine with more work than cores as long as a thread waits for its turn, a tenth of a second. A person
-# takes longer than half a second to see that the first signal was not enough.
+# `timeout`, make and terminals signal a process and its group, so one request to stop can arrive twice: microseconds
+# apart, or up to a tenth of a second on an overloaded machine. A person takes longer than half a second to notice that
+# the first signal was not enough.
 SAME_SIGNAL_SECONDS: Final = 0.5
 
 
 class Crew:
     """Runs the first part in the calling thread and the others in threads of their own.
 
-    The others serve the first: they are stopped when it is done, so that what a worker still runs in its grace period
-    is dispatched and reaped as ever. In a `with` block of the main thread, SIGINT and SIGTERM stop it: the first signal
-    gently, the second at once.
+    The others are stopped when the first is done, so that dispatching and reaping continue during the grace period of a
+    worker. In a `with` block of the main thread, SIGINT and SIGTERM stop it: the first signal gracefully, the second at
+    once.
     """
 
     def __init__(self, parts: Sequence[Part], *, on_signal: Callable[[], None] | None = None) -> None:
@@ -30,7 +30,7 @@ class Crew:
         self._first, *self._others = [Loop(part) for part in parts]
         self._on_first_signal = on_signal
         self._handlers = StopHandlers(self._on_signal)
-        self._asked_at: float | None = None
+        self._stop_requested_at: float | None = None
         self._is_at_once = False
         self._errors: list[BaseException] = []
 
@@ -42,7 +42,7 @@ class Crew:
         self._handlers.restore()
 
     def run(self) -> None:
-        """Work until stopped."""
+        """Run until stopped."""
         threads = [
             threading.Thread(target=self._run_beside, args=(loop,), name=f"stepwell-{loop.part.name}", daemon=True)
             for loop in self._others
@@ -67,25 +67,25 @@ class Crew:
             self._first.stop()
 
     def stop(self) -> None:
-        """Take no new work and wait for what runs; when asked again, end it at once. Safe in any thread."""
+        """Take no new work and wait for what runs; a second call ends it at once. Safe in any thread."""
         now = time.monotonic()
-        if self._asked_at is None:
-            self._asked_at = now
+        if self._stop_requested_at is None:
+            self._stop_requested_at = now
             self._first.stop()
-        elif now - self._asked_at > SAME_SIGNAL_SECONDS:
+        elif now - self._stop_requested_at > SAME_SIGNAL_SECONDS:
             self._is_at_once = True
             for loop in [self._first, *self._others]:
                 loop.stop(at_once=True)
 
     def _on_signal(self) -> None:
-        is_first = self._asked_at is None
+        is_first = self._stop_requested_at is None
         self.stop()
         if is_first and self._on_first_signal is not None:
             self._on_first_signal()
         if self._is_at_once:
-            self._handlers.restore()  # one more ends whatever hangs, as if there were no crew
+            self._handlers.restore()  # a third signal kills a process that hangs
 
     def report(self) -> str:
-        """What each part has done, for the closing line of a command."""
+        """What each part has done, for the last line of output of a command."""
         reports = (loop.part.report() for loop in [self._first, *self._others])
         return "; ".join(filter(None, reports))

@@ -1,4 +1,4 @@
-"""Finding the app that a command or a slot is to work for: `module:name`, as people know it from web servers."""
+"""Finding the app of a command or a slot: `module:variable`, as with web servers."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from stepwell.model.errors import AppNotFound, DatabaseUnavailable, SchemaError,
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
 
-_MAIN: Final = ("__main__", "__mp_main__")  # the second is what another process calls the first
-# What an import passes through before it comes to the code that is imported.
+_MAIN: Final = ("__main__", "__mp_main__")  # multiprocessing uses the second name in child processes
+# Frames between our call and the imported code.
 _OURS: Final = (os.path.dirname(os.path.dirname(__file__)) + os.sep, importlib.__file__, "<")
 
 
 def load_app(name: str) -> Stepwell:
-    """Import the app. The name comes from the person who starts the program, never from data."""
+    """Import the app. The name must come from the command line or the configuration, never from data."""
     from stepwell.app import Stepwell
 
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
-        raise AppNotFound(f"{name!r} does not name an app: say module:variable, for example shop.jobs:app")
+        raise AppNotFound(f"{name!r} does not name an app: use module:variable, for example shop.jobs:app")
     app: Any = _module(module_name)
     for part in attribute.split("."):
         if not hasattr(app, part):
-            raise AppNotFound(f"{module_name} has no {attribute!r}: which of its variables is the app?")
+            raise AppNotFound(f"module {module_name} has no variable {attribute!r}")
         app = getattr(app, part)
     if callable(app) and not isinstance(app, Stepwell):
         _refuse_arguments(name, app)
-        with _telling_what_failed(f"{name} cannot be called"):
+        with _as_app_not_found(f"{name} cannot be called"):
             app = app()
     if not isinstance(app, Stepwell):
         raise AppNotFound(
@@ -50,42 +50,42 @@ def load_app(name: str) -> Stepwell:
 def _module(name: str) -> ModuleType:
     if name in _MAIN:
         return sys.modules.get("__mp_main__", sys.modules["__main__"])
-    with _telling_what_failed(f"{name} cannot be imported"):
+    with _as_app_not_found(f"{name} cannot be imported"):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
-            raise AppNotFound(f"there is no module {name!r} to import here") from None
+            raise AppNotFound(f"no module named {name!r}; run this in the project's directory or install it") from None
 
 
 @contextmanager
-def _telling_what_failed(what: str) -> Iterator[None]:
-    """Say of an error in somebody's code what it is and where; it stays the cause, with its traceback."""
+def _as_app_not_found(what: str) -> Iterator[None]:
+    """Raise AppNotFound with the error and its line; the error in user code stays the cause, with its traceback."""
     try:
         yield
-    except (AppNotFound, DatabaseUnavailable, SchemaError):  # these say themselves what can be done
+    except (AppNotFound, DatabaseUnavailable, SchemaError):  # their messages already say what to do
         raise
     except (Exception, SystemExit) as error:
-        todo = "keep that below `if __name__ == '__main__':`" if isinstance(error, SystemExit) else "mend it"
-        error.with_traceback(_of_their_code(error.__traceback__))
+        todo = "move that below `if __name__ == '__main__':`" if isinstance(error, SystemExit) else "fix the error"
+        error.with_traceback(_user_frames(error.__traceback__))
         raise AppNotFound(f"{what}: {_where(error)}{describe(error)}; nothing was started: {todo}") from error
 
 
-def _of_their_code(trace: TracebackType | None) -> TracebackType | None:
+def _user_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next
     return trace
 
 
 def _where(error: BaseException) -> str:
-    """The line to look at: the one that cannot be read, else the last that was reached outside of libraries."""
+    """The line to look at: the one with the syntax error, else the last one reached outside of libraries."""
     if isinstance(error, SyntaxError) and error.filename is not None and os.path.exists(error.filename):
         return f"{error.filename}:{error.lineno}: "
     libraries = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib"))
     reached = traceback.extract_tb(error.__traceback__)
-    theirs = [line for line in reached if not line.filename.startswith((*_OURS, *libraries))]
-    return "".join(f"{line.filename}:{line.lineno}: " for line in (theirs or reached)[-1:])
+    user_lines = [line for line in reached if not line.filename.startswith((*_OURS, *libraries))]
+    return "".join(f"{line.filename}:{line.lineno}: " for line in (user_lines or reached)[-1:])
 
 
 def _refuse_arguments(name: str, maker: Callable[..., object]) -> None:
@@ -93,18 +93,18 @@ def _refuse_arguments(name: str, maker: Callable[..., object]) -> None:
         inspect.signature(maker).bind()
     except (TypeError, ValueError) as error:
         raise AppNotFound(
-            f"{name} is neither an app nor a function that makes one without arguments ({error})"
+            f"{name} is neither an app nor a function without parameters that returns one ({error})"
         ) from None
 
 
 def name_of(app: Stepwell) -> str:
-    """The `module:name` under which another process will find this app."""
-    # The main program last: another process would have to import it a second time to find the app there.
+    """The `module:variable` under which another process can import this app."""
+    # The main program last: another process would have to import it a second time.
     for module_name, module in sorted(sys.modules.items(), key=lambda item: item[0] in _MAIN):
         for attribute, value in list(vars(module).items()):
             if value is app:
                 return f"{module_name}:{attribute}"
     raise StepwellError(
-        "slots are processes of their own and import the app: keep it in a variable of a module, "
+        "slots are separate processes that import the app: assign it to a variable of a module, "
         "or use executor='thread'"
     )

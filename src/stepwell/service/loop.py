@@ -1,7 +1,7 @@
-"""The one loop: runs any part, round after round, until it is asked to stop and the part is done.
+"""The loop: runs a part, round after round, until it is asked to stop and the part is done.
 
-It waits for whatever comes first: the time that the last round asked for, a wake-up from the database, one of the
-part's files, or the request to stop. Waiting is real time, whatever clock the part goes by: others bring it to an end.
+Between rounds it waits for whichever comes first: the time that the last round returned, a wake-up from the database,
+one of the part's files, or the request to stop. It waits in real time, because others end the wait.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Loop:
         self._is_stopping = False
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Let the part come to an end. Safe in any thread and in signal handlers."""
+        """Ask the part to stop. Safe in any thread and in signal handlers."""
         self.part.stop(at_once=at_once)
         self._is_stopping = True
         self._stop_requests.wake()
 
     def run(self) -> None:
-        """Rounds until stopped. A round that fails is repeated after a delay; only `open` and `close` may end this."""
+        """Run rounds until stopped. A failed round is retried after a delay; errors of `open` and `close` raise."""
         part, delay = self.part, RetryDelay()
         with closing(part.listen()) as listener:
             part.open()
@@ -62,7 +62,7 @@ class Loop:
 
 
 def log_failure(logger: logging.Logger, name: str, error: Exception, seconds: float) -> None:
-    """An error of ours says itself what is wrong; any other comes with its traceback."""
+    """A StepwellError explains itself; any other error is logged with its traceback."""
     is_ours = isinstance(error, StepwellError)
     level = logging.WARNING if is_ours else logging.ERROR
     logger.log(level, "%s failed; retrying in %.1f s: %s", name, seconds, error, exc_info=not is_ours)

@@ -1,4 +1,4 @@
-"""A part: anything that runs for long. It does one round at a time; when and how often is the loop's business."""
+"""A part: anything that runs until it is stopped. It does one round at a time; the loop decides when."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from stepwell.store.wake import Listener, NoListener
 class Part(ABC):
     """What a crew starts and stops: a dispatcher, a worker, a reaper.
 
-    All of it is called in the thread of the part's loop, except `stop`.
+    Every method except `stop` is called in the thread of the part's loop.
     """
 
     name: str  # in log lines and as the name of its thread
 
     @abstractmethod
     def round(self, wakes: Collection[Wake]) -> float:
-        """Do what there is to do; returns after how many seconds the next round is due (0: at once).
+        """Do the work that is due; returns the number of seconds until the next round (0: at once).
 
-        A wake-up from the database or a readable file brings it forward. `wakes` is what has been heard since the last
-        round; at the start and after an error, everything that there could be.
+        A wake-up from the database or a readable file starts it earlier. `wakes` are the wake-ups since the last round;
+        at the start and after an error, all of them.
         """
 
     def listen(self) -> Listener:
-        """The wake-ups that matter to it: by default none."""
+        """A listener for the wake-ups that concern it: by default none."""
         return NoListener()
 
     def files(self) -> Sequence[Any]:
-        """What to wait for besides: a readable one brings the next round forward."""
+        """Files that start the next round early when they become readable."""
         return ()
 
     def open(self) -> None:  # noqa: B027 - most have nothing to open
         """Called once, before the first round. An error here is not retried: it ends the crew."""
 
-    def close(self) -> None:  # noqa: B027 - nor to close
-        """Called once, after the last round, however that ended."""
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """Called once, after the last round, even after an error."""
 
     def stop(self, *, at_once: bool = False) -> None:  # noqa: B027 - most are done when their round is
-        """Asked to come to an end. Only takes note: it may be called from any thread, and from a signal handler."""
+        """Request a stop. Only sets flags: it may be called from any thread and from a signal handler."""
 
     def is_done(self) -> bool:
-        """After `stop`: whether there is nothing left that deserves another round."""
+        """After `stop`: whether no further round is needed."""
         return True
 
     def report(self) -> str:
-        """What it has done so far, for a person to read; empty if there is nothing to say."""
+        """A summary of what it has done so far; may be empty."""
         return ""

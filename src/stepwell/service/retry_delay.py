@@ -1,18 +1,18 @@
-"""How long to wait after a failure: twice as long each time, up to a limit, and never exactly as long as others."""
+"""How long to wait after a failure: exponential backoff with a limit and jitter."""
 
 from __future__ import annotations
 
 import random
 from typing import Final
 
-# For everything that runs. The first retry comes soon: most failures are one lost connection. The longest delay is
-# shorter than the time that a reaper gives workers after an outage (`HEARTBEAT_GRACE_SECONDS`), so that every worker
-# has been heard of when it begins; one connection attempt in ten seconds costs a server that is starting up nothing.
+# For all parts. The first retry is soon, because most failures are one lost connection. The longest delay is shorter
+# than the time that a reaper gives workers after an outage (`HEARTBEAT_GRACE_SECONDS`), so that every worker has sent a
+# heartbeat before it starts; one connection attempt in ten seconds is no load for a server that is starting up.
 FAILURE_SECONDS: Final = (0.2, 10.0)
 
 
 class RetryDelay:
-    """The delays of one thing that may fail again and again.
+    """The delays of one operation that may fail repeatedly.
 
     >>> delay = RetryDelay((1.0, 4.0))
     >>> [0.5 * longest <= delay.next() <= longest for longest in (1.0, 2.0, 4.0, 4.0)]
@@ -24,11 +24,11 @@ class RetryDelay:
         self._seconds = self._first
 
     def next(self) -> float:
-        """It has failed: how many seconds to wait. With jitter, because what fails together would retry together."""
+        """After a failure: how many seconds to wait. Jittered, so that what failed together does not retry together."""
         seconds = self._seconds
         self._seconds = min(2 * seconds, self._longest)
         return seconds * random.uniform(0.5, 1.0)
 
     def reset(self) -> None:
-        """It has succeeded."""
+        """After a success."""
         self._seconds = self._first

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: whoever stops a service may send them to all of its processes, but one process decides."""
+"""SIGINT and SIGTERM: all processes of a service may receive them, but only one reacts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def blocked() -> Iterator[None]:
-    """A process that is started meanwhile does not get them, until it says otherwise."""
+    """A process started in this block inherits the blocked signals, until it unblocks them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield
@@ -22,7 +22,7 @@ def blocked() -> Iterator[None]:
 
 
 class StopHandlers:
-    """A handler for both. Python allows that in the main thread only; elsewhere, nothing is installed."""
+    """A handler for both. Python allows signal handlers in the main thread only; elsewhere, nothing is installed."""
 
     def __init__(self, handler: Callable[[], None]) -> None:
         self._handler = handler
@@ -37,7 +37,7 @@ class StopHandlers:
         self._handler()
 
     def restore(self) -> None:
-        """The handlers that were there before. May be called from the handler itself."""
+        """Restore the previous handlers. May be called from the handler itself."""
         while self._before:
             number, handler = self._before.popitem()
             signal.signal(number, handler)

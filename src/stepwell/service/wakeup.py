@@ -8,33 +8,33 @@ from contextlib import suppress
 
 
 class WakePipe:
-    """A pipe to oneself."""
+    """A self-pipe."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
-        self._is_set_off = False
+        self._is_set = False
 
     def fileno(self) -> int:
         return self._reader
 
     def wake(self) -> None:
-        """Wake whoever waits. Of many at once, the first is enough (a system call for each is not free)."""
-        if not self._is_set_off:
-            self._is_set_off = True
+        """Wake the waiting thread. Only the first call after `clear` writes: each write is a system call."""
+        if not self._is_set:
+            self._is_set = True
             with suppress(OSError):
                 os.write(self._writer, b"!")
 
     def clear(self) -> None:
-        """Before looking at what there is: a later `wake` wakes us again."""
+        """Call this before checking for work, so that a later `wake` is not lost."""
         with suppress(BlockingIOError):
             while os.read(self._reader, 4096):
                 pass
-        self._is_set_off = False
+        self._is_set = False
 
     def wait(self, seconds: float) -> None:
-        """Sleep until woken, but no longer than this. Real time: it is another thread that we wait for."""
+        """Sleep until woken, at most this long. Real time, because another thread wakes us."""
         poll = select.poll()
         poll.register(self, select.POLLIN)
         poll.poll(1000 * seconds)

@@ -1,18 +1,18 @@
-"""Sharing out: who gets the free slots, and how a step's work is split."""
+"""Sharing: which actions get the free slots, how many steps may run at once, and how a step's work is partitioned."""
 
-from stepwell.share.ranges import Condition, HashRange, Part, UniqueId, hash_of, teach_md5
-from stepwell.share.strategies import DivideTotalValueEqually, Priority, SortByDateCreated, Strategy, safely
+from stepwell.share.ranges import Condition, HashRange, Partition, UniqueId, hash_of, register_md5
+from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated, Strategy, Weight, safe_grants
 
 __all__ = [
     "Strategy",
-    "Priority",
+    "Weight",
     "SortByDateCreated",
     "DivideTotalValueEqually",
-    "safely",
+    "safe_grants",
     "HashRange",
     "UniqueId",
-    "Part",
+    "Partition",
     "Condition",
     "hash_of",
-    "teach_md5",
+    "register_md5",
 ]

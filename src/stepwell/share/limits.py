@@ -1,7 +1,8 @@
-"""How many steps may run at once: in all, of a queue, of an action, and with the same key.
+"""How many steps may run at once: in total, per queue, per action, and per concurrency key.
 
-The first three are counted at the claim, one claim at a time while there are any. A key is a gate before that: of the
-steps that share one, no more than its limit are let on the agenda to be picked; the next passes when one has let go.
+The first three are counted at the claim, and claims are serialized while any such limit exists. Concurrency keys apply
+earlier: of the steps that share one, no more than its limit are admitted to the agenda; when one of them releases its
+key, the next is admitted.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ Kind: TypeAlias = Literal["total", "queue", "action"]
 _KINDS: Final = ("total", "queue", "action")
 _MOST: Final = 2**31 - 1
 KEYS_AT_ONCE: Final = 500
-_OF_CODE: Final = "max_running of "  # the name of a setting (`code_limits` in sql/common/limits.sql spells it out)
+_OF_CODE: Final = "max_running of "  # prefix of a setting's name, repeated in `code_limits` (store/sql/limits.sql)
 
 
 @dataclass(slots=True)
-class Room:
-    """What is left of the limits during one claim."""
+class Headroom:
+    """How much of each limit is left during one claim."""
 
     total: int | None
     queues: dict[str, int]
     actions: dict[str, int]
 
     def take(self, queue: str, action: str) -> bool:
-        """Whether there is room for one more; then it is taken."""
+        """Count one more step against the limits; False if one of them is reached."""
         if self.total == 0 or self.queues.get(queue) == 0 or self.actions.get(action) == 0:
             return False
         if self.total is not None:
@@ -46,7 +47,7 @@ class Room:
         return True
 
     def left(self, queues: Counter[str]) -> int:
-        """How many of so many steps of each queue may begin, at most."""
+        """At most how many of these steps, counted by queue, may start."""
         left = sum(min(count, self.queues.get(queue, count)) for queue, count in queues.items())
         return left if self.total is None else min(left, self.total)
 
@@ -57,39 +58,39 @@ class Room:
         return [action for action, room in self.actions.items() if room == 0]
 
 
-def room_for_claim(tx: Transaction) -> Room:
-    """What may still begin; nobody else claims before this transaction ends."""
+def headroom_for_claim(tx: Transaction) -> Headroom:
+    """How many more steps may start. Takes a lock: no other claim runs until this transaction ends."""
     limits = verbs.lock_limits(tx)
     queues: Counter[str] = Counter()
     actions: Counter[str] = Counter()
-    for count in verbs.running_by_lane(tx):  # after the lock: so it sees what others have claimed
+    for count in verbs.running_by_lane(tx):  # after taking the lock, so that earlier claims are visible
         queues[count.queue] += count.running
         actions[count.action] += count.running
     counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
-    room = Room(None, {}, {})
+    headroom = Headroom(None, {}, {})
     for row in limits:
         if row.kind == "total":
-            room.total = max(0, row.maximum - queues.total())
+            headroom.total = max(0, row.maximum - queues.total())
         else:
             left = max(0, row.maximum - counts[row.kind][row.name])
-            (room.queues if row.kind == "queue" else room.actions)[row.name] = left
-    return room
+            (headroom.queues if row.kind == "queue" else headroom.actions)[row.name] = left
+    return headroom
 
 
 def unblock_keys(tx: Transaction, now: datetime) -> int:
-    """Let as many steps of each marked key pass as there are places; returns how many did.
+    """Admit steps of each marked key up to its limit; returns how many were admitted.
 
-    Only those that somebody can run now: a step that no live worker serves does not take a place from the others.
+    Only steps that a live worker serves: a step that cannot run now does not block the others with its key.
     """
     return sum(keys.decide_key(tx, key, now) for key in sorted(keys.marked_keys(tx, limit=KEYS_AT_ONCE)))
 
 
-def look_at_lanes(
+def recheck_keys_of_lanes(
     database: Database, queues: Collection[str], actions: Collection[str], worker: str, now: datetime
 ) -> None:
-    """Have the keys in these lanes looked at again, after a worker has come or gone.
+    """Mark the keys in these lanes to be decided again, after a worker was registered or removed.
 
-    Not in the transaction that says so: whoever looks at a key before that is over does not know of it yet.
+    In a transaction of its own, after that change is committed: a key decided earlier would not see the change.
     """
 
     database.transact(
@@ -97,41 +98,41 @@ def look_at_lanes(
     )
 
 
-def look_at_keys_left_behind(database: Database, now: datetime) -> None:
-    """Have the keys looked at again that went with dead workers."""
+def recheck_keys_of_dead_workers(database: Database, now: datetime) -> None:
+    """Mark the keys of dead workers' steps to be decided again."""
     if left := database.read(lambda tx: keys.keys_without_workers(tx, now=now)):
         database.transact(lambda tx: [keys.mark_key(tx, key=key) for key in left])
 
 
 class Limits:
-    """The limits on record: they hold for all workers of the database."""
+    """The limits stored in the database; they apply to all of its workers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def set(self, kind: Kind, name: str = "", maximum: int | None = None) -> None:
-        """Set one, or lift it with `maximum=None`; what runs already goes on."""
+        """Set a limit, or remove it with `maximum=None`. Steps that are running are not affected."""
         if kind not in _KINDS or (kind == "total") != (name == ""):
-            raise StepwellError(f"no limit {kind!r} of {name!r}: say 'total', or 'queue' or 'action' with a name")
+            raise StepwellError(f"invalid limit {kind!r} {name!r}: pass 'total', or 'queue' or 'action' with a name")
         _check(kind, name, maximum)
         self._database.transact(lambda tx: _write(tx, kind, name, maximum))
-        self._look_at_keys(kind, name)
+        self._recheck_keys(kind, name)
 
-    def follow_code(self, wanted: Mapping[str, int | None]) -> None:
-        """What the jobs of an app say (`max_running`), by action; None: nothing, or nothing any more.
+    def apply_declared(self, wanted: Mapping[str, int | None]) -> None:
+        """Apply the limits that the jobs of an app declare (`max_running`), by action; None: no limit declared.
 
-        A limit is the code's while it is what the code said last: then it changes and goes with the code. One that
-        an operator has set to something else, or lifted, is the operator's, and stays. So does that of an action that
-        is not named here: it may be gone, but workers of older code, or of another program, may still run it.
+        A limit follows the code as long as it has the value that the code declared last: a new declaration changes or
+        removes it. A limit that an operator has changed or removed stays as the operator left it. The limit of an
+        action that is not listed here stays too: workers of older code, or of another program, may still run it.
         """
         for action, maximum in wanted.items():
             _check("action", action, maximum)
 
         def look(tx: Transaction) -> dict[str, int | None]:
-            """Which actions the code says something new of."""
-            said = {row.name: int(row.value) for row in verbs.code_limits(tx)}
-            return {action: said.get(_OF_CODE + action) for action, most in wanted.items()
-                    if said.get(_OF_CODE + action) != most}  # fmt: skip
+            """The actions whose declared limit has changed, with the one declared before."""
+            last = {row.name: int(row.value) for row in verbs.code_limits(tx)}
+            return {action: last.get(_OF_CODE + action) for action, most in wanted.items()
+                    if last.get(_OF_CODE + action) != most}  # fmt: skip
 
         def work(tx: Transaction) -> list[str]:
             in_force = {row.name: row.maximum for row in verbs.limits(tx) if row.kind == "action"}
@@ -149,10 +150,10 @@ class Limits:
 
         if self._database.read(look):
             for action in self._database.transact(work):
-                self._look_at_keys("action", action)
+                self._recheck_keys("action", action)
 
-    def _look_at_keys(self, kind: Kind, name: str) -> None:
-        """A limit of 0 closes a lane, as if no worker served it."""
+    def _recheck_keys(self, kind: Kind, name: str) -> None:
+        """A limit of 0 closes a lane, as if no worker served it: decide its keys again."""
         if kind != "total":
             self._database.transact(lambda tx: keys.mark_keys_under_limit(tx, kind=kind, name=name))
 
@@ -163,7 +164,7 @@ class Limits:
 
 def _check(kind: Kind, name: str, maximum: int | None) -> None:
     if maximum is not None and (type(maximum) is not int or not 0 <= maximum <= _MOST):
-        raise StepwellError(f"the limit {kind} {name} is {maximum!r}, not a whole number of at least 0")
+        raise StepwellError(f"limit {kind} {name}: {maximum!r} is not a whole number of at least 0")
 
 
 def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> None:

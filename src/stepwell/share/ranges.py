@@ -1,7 +1,7 @@
-"""How a step's work is split: parts of all entities, told apart by the first hex character of a hash of their id.
+"""How a step's work is split: entities are partitioned by the first hex character of a hash of their id.
 
-The hash is md5 over the id's text, because most databases can compute it (PostgreSQL and MySQL have `md5()`; SQLite can
-be taught it) or hold it in a column. Nothing here needs it to be secret or safe from collisions, only evenly spread.
+The hash is the MD5 of the id's text, because most databases can compute it (PostgreSQL and MySQL have `md5()`, SQLite
+gets it from `register_md5`) or store it in a column. It need not be cryptographically secure, only evenly distributed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Uid: TypeAlias = str | int | UUID
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
 
 # At most schema.table.column. Names are not quoted: PostgreSQL would no longer fold their case, and SQLite
-# would take a quoted name that it does not know for a text.
+# would treat an unknown quoted name as a string literal.
 _COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*){0,2}", re.ASCII)
 
 
 class InvalidRange(StepwellError, ValueError):
-    """Work that cannot be split like that."""
+    """A split of the work that is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,51 +38,51 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One part of the work: the entities whose hash begins with one of these characters."""
+class Partition:
+    """One partition of the work: the entities whose hash begins with one of these characters."""
 
     number: int
     characters: str
 
-    def holds(self, uid: Uid) -> bool:
-        """Whether this entity belongs to the part.
+    def contains(self, uid: Uid) -> bool:
+        """Whether this entity belongs to the partition.
 
-        >>> Part(1, "01234567").holds("customer-7"), hash_of("customer-7")[0]
+        >>> Partition(1, "01234567").contains("customer-7"), hash_of("customer-7")[0]
         (True, '0')
         """
         return hash_of(uid)[0] in self.characters
 
     def condition(self, column: str, dialect: Dialect) -> Condition:
-        """The part's rows, by a column that holds the hash, in capitals or not.
+        """The partition's rows, by a column that holds the hash, in upper or lower case.
 
-        >>> Part(2, "ef").condition("customers.hash", "sqlite")
-        Condition(sql='lower(substr(customers.hash, 1, 1)) IN (:part_0, :part_1)',
-                  parameters={'part_0': 'e', 'part_1': 'f'})
+        >>> Partition(2, "ef").condition("customers.hash", "sqlite")
+        Condition(sql='lower(substr(customers.hash, 1, 1)) IN (:partition_0, :partition_1)',
+                  parameters={'partition_0': 'e', 'partition_1': 'f'})
         """
         return self._among(f"lower(substr({_safe(column)}, 1, 1))", dialect)
 
     def condition_on_uid(self, column: str, dialect: Dialect) -> Condition:
-        """The part's rows, by the column of the id itself. A connection to SQLite needs `teach_md5` first.
+        """The partition's rows, by the column of the id itself. A connection to SQLite needs `register_md5` first.
 
-        >>> Part(2, "f").condition_on_uid("customers.id", "postgres").sql
-        'substr(md5(CAST(customers.id AS text)), 1, 1) IN (%(part_0)s)'
+        >>> Partition(2, "f").condition_on_uid("customers.id", "postgres").sql
+        'substr(md5(CAST(customers.id AS text)), 1, 1) IN (%(partition_0)s)'
         """
         return self._among(f"substr(md5(CAST({_safe(column)} AS text)), 1, 1)", dialect)
 
     def _among(self, expression: str, dialect: Dialect) -> Condition:
-        # The only part of the work is all of it: also the rows without an id or a hash.
+        # A single partition covers everything, including rows without an id or a hash.
         if len(self.characters) == len(HEX):
             return Condition("1 = 1", {})
-        parameters = {f"part_{place}": character for place, character in enumerate(self.characters)}
+        parameters = {f"partition_{place}": character for place, character in enumerate(self.characters)}
         marks = ", ".join(f":{name}" if dialect == "sqlite" else f"%({name})s" for name in parameters)
         return Condition(f"{expression} IN ({marks})", parameters)
 
 
 @dataclass(frozen=True, slots=True)
 class HashRange:
-    """Splits the work into as many parts as there are resources: disjoint, of even size, larger ones first.
+    """Splits the work into as many partitions as there are resources: disjoint, of even size, larger ones first.
 
-    >>> [part.characters for part in HashRange(resources=3).parts()]
+    >>> [partition.characters for partition in HashRange(resources=3).partitions()]
     ['012345', '6789a', 'bcdef']
     """
 
@@ -92,54 +92,54 @@ class HashRange:
         if type(self.resources) is not int or not 1 <= self.resources <= len(HEX):
             raise InvalidRange(
                 f"a HashRange cannot have {self.resources!r} resources: it splits the work over the {len(HEX)} hex "
-                f"characters of a hash, so give it a whole number from 1 to {len(HEX)}"
+                f"characters of a hash, so pass a whole number from 1 to {len(HEX)}"
             )
 
-    def parts(self) -> list[Part]:
+    def partitions(self) -> list[Partition]:
         size, larger = divmod(len(HEX), self.resources)
         ends = [size * number + min(number, larger) for number in range(self.resources + 1)]
-        return [Part(number, HEX[ends[number - 1] : ends[number]]) for number in range(1, self.resources + 1)]
+        return [Partition(number, HEX[ends[number - 1] : ends[number]]) for number in range(1, self.resources + 1)]
 
-    def part_of(self, uid: Uid) -> Part:
-        """The one part that this entity belongs to.
+    def partition_of(self, uid: Uid) -> Partition:
+        """The one partition that this entity belongs to.
 
-        >>> HashRange(resources=4).part_of("customer-7")
-        Part(number=1, characters='0123')
+        >>> HashRange(resources=4).partition_of("customer-7")
+        Partition(number=1, characters='0123')
         """
-        return next(part for part in self.parts() if part.holds(uid))
+        return next(partition for partition in self.partitions() if partition.contains(uid))
 
 
 @dataclass(frozen=True, slots=True)
 class UniqueId:
-    """Does not split: one part, with all of the work.
+    """No split: one partition with all of the work.
 
-    >>> UniqueId().parts()
-    [Part(number=1, characters='0123456789abcdef')]
+    >>> UniqueId().partitions()
+    [Partition(number=1, characters='0123456789abcdef')]
     """
 
-    def parts(self) -> list[Part]:
-        return [Part(1, HEX)]
+    def partitions(self) -> list[Partition]:
+        return [Partition(1, HEX)]
 
-    def part_of(self, uid: Uid) -> Part:
-        return self.parts()[0]
+    def partition_of(self, uid: Uid) -> Partition:
+        return self.partitions()[0]
 
 
 def hash_of(uid: Uid) -> str:
-    """The md5 of an id's text in UTF-8: what `md5(CAST(id AS text))` says in PostgreSQL.
+    """The MD5 of an id's text in UTF-8: the same as `md5(CAST(id AS text))` in PostgreSQL.
 
     >>> hash_of(7) == hash_of("7")
     True
     """
     if isinstance(uid, bool) or not isinstance(uid, str | int | UUID):
         raise InvalidRange(
-            f"{uid!r} cannot be the id of an entity: databases write a {type(uid).__name__} in different ways, so give "
-            "its text, a whole number or a UUID"
+            f"{uid!r} cannot be the id of an entity: databases format a {type(uid).__name__} differently; "
+            "pass a string, an integer or a UUID"
         )
     return hashlib.md5(str(uid).encode(), usedforsecurity=False).hexdigest()
 
 
-def teach_md5(connection: sqlite3.Connection) -> None:
-    """Give this connection to SQLite the function `md5` that other databases have."""
+def register_md5(connection: sqlite3.Connection) -> None:
+    """Define the function `md5`, which other databases have, on this SQLite connection."""
 
     def md5(text: Any) -> str | None:
         return None if text is None else hash_of(text)
@@ -149,7 +149,5 @@ def teach_md5(connection: sqlite3.Connection) -> None:
 
 def _safe(column: str) -> str:
     if not _COLUMN.fullmatch(column):
-        raise InvalidRange(
-            f"{column!r} is not the plain name of a column; write it like hash, customers.hash or shop.customers.hash"
-        )
+        raise InvalidRange(f"{column!r} is not a plain column name; write hash, customers.hash or shop.customers.hash")
     return column

@@ -1,7 +1,7 @@
-"""What a strategy is: it says how many steps of each action one claim takes.
+"""The strategy protocol: a strategy decides how many steps of each action one claim takes.
 
-It knows no database. It is given how many steps of each action wait, and answers with a number for each; within an
-action the oldest step always goes first.
+It does not use the database. It gets the number of waiting steps per action and returns how many of each to take;
+within an action the oldest step always goes first.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, Protocol, TypeAlias
 
-# A float counts as exactly the number that it is: 0.1 is a little more than a tenth.
-Priority: TypeAlias = int | float | Decimal | Fraction
-Order: TypeAlias = Literal["by age", "by priority"]
+# Floats are taken at their exact binary value: 0.1 is a little more than a tenth.
+Weight: TypeAlias = int | float | Decimal | Fraction
+Order: TypeAlias = Literal["by age", "by weight"]
 
 DEFAULT_WEIGHT: Final = 1
-# Steps of high priority come first, but one slot in this many is for the rest while any waits; where there are fewer
-# slots, one turn in this many. So constant urgent work starves nobody. (`pick` in sql/*/tick.sql has the same number.)
+# High-priority steps come first, but one slot in this many (with fewer slots: one claim in this many) goes to the
+# others while any of them waits, so that high-priority steps cannot starve them. `pick` in sql/*/tick.sql repeats it.
 NORMAL_SHARE: Final = 8
 
 NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Strategy(Protocol):
-    """How the free slots are given out. Inherit from it, and write `grants`.
+    """Divides the free slots among actions. Subclass it and implement `grants`.
 
-    `order` is that in which the steps of one claim begin: by age, or every action as often as its priority says,
-    because what is claimed ahead of the slots may begin much later.
+    `order` is the order in which the steps of one claim start: by age, or interleaved by weight. It matters because
+    steps claimed ahead of free slots may start much later.
     """
 
     order: ClassVar[Order] = "by age"
 
     def for_worker(self, slots: int) -> Strategy | None:
-        """What a worker with this many slots uses: this, or one with a memory of its own; None: the oldest go first."""
+        """The strategy for a worker with this many slots: this one, or one with its own state; None: oldest first."""
         return self
 
     @abstractmethod
     def grants(
-        self, slots: int, waiting: Mapping[str, int], priorities: Mapping[str, Priority], held: Mapping[str, int]
+        self, slots: int, waiting: Mapping[str, int], weights: Mapping[str, Weight], running: Mapping[str, int]
     ) -> Mapping[str, int] | None:
         """How many steps of each action to take, or None: take the oldest, whatever they are.
 
-        `held` is what each action has already, say the slots it runs in; an action missing there has none, and
-        one missing in `priorities` has priority 1.
+        `running` is the number of slots that each action occupies already (none if missing). An action missing in
+        `weights` has weight 1.
         """
         ...

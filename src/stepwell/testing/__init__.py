@@ -1,4 +1,4 @@
-"""Tools for testing code that uses Stepwell: a clock that the test moves, and a job that does as it is told."""
+"""Tools for testing code that uses Stepwell: a manual clock, and a job whose arguments choose its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A clock that stands still until the test moves it."""
+"""A manual clock: time passes only when the test advances it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class ManualClock:
-    """Time for tests: sleeping just moves it.
+    """A clock for tests; `sleep` advances it and returns at once.
 
     >>> clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     >>> clock.advance(90)
@@ -28,6 +28,6 @@ class ManualClock:
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let that much time pass at once."""
+        """Advance the clock."""
         self._now += timedelta(seconds=seconds)
         self._elapsed += seconds

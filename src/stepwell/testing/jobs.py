@@ -1,4 +1,4 @@
-"""A job whose arguments say how it behaves: every test of the engine runs on it."""
+"""A job whose arguments choose how it behaves; the tests of the engine use it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def behave(app: Stepwell, action: str = "behave") -> JobDefinition[..., Any]:
     """Register the job with an app.
 
     `outcome` is one of ok, fail, raise, retry, stop, skip, throttle, sleep, or a list of them, one per attempt (the
-    last one stays). `spawn` lists children (each a dict of this job's own arguments; `index`, `type` and `label` are
-    those of the step). Like all children that a job creates they are part of its result: written with the end of its
-    compute, so a run that raises leaves none. A step that has children already creates no others.
+    last one repeats). `spawn` lists children: each is a dict of this job's own arguments, and `index`, `type` and
+    `label` for the step. Like all children that a job creates they are written when compute ends, so a run that raises
+    creates none. A step that already has children creates no more.
     """
 
     @app.job(name=action)

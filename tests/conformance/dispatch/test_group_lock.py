@@ -19,7 +19,7 @@ from stepwell.model.errors import LockLost
 from stepwell.store.engine import ticks
 from stepwell.testing import ManualClock, behave
 from tests.conformance.support.engine import Engine
-from tests.conformance.support.ticks import GROUP, ends, hears, process, run_level, tells, tick
+from tests.conformance.support.ticks import GROUP, expect_line, process, run_level, send_line, tick, wait_for_exit
 
 pytestmark = pytest.mark.sqlite_file  # others hold the lock
 
@@ -211,14 +211,14 @@ def test_a_process_that_is_stopped_in_its_tick_and_overtaken_commits_nothing_mor
         engine.plant("root(child), ready", group=GROUP)
         app.cancel(engine.refs["root"], who="tester")
         with process(_STOPS_BETWEEN_PHASES, shared_database_url) as (child,):
-            hears(child, "between")
+            expect_line(child, "between")
             os.waitpid(child.pid, os.WUNTRACED)
             with engine.worker():
                 overtaking = [tick(app, owner="quick"), tick(app, owner="quick")]
             assert [bool(report.changed) for report in overtaking] == [True, True]
             before = engine.snapshot()
             os.kill(child.pid, signal.SIGCONT)
-            said = ends(child).split()
+            said = wait_for_exit(child).split()
         assert said[0] == "LockLost"
         assert engine.snapshot() == before
         assert engine.states() == {"root": "Cancelled", "child": "Cancelled", "ready": "Dispatched"}
@@ -245,7 +245,7 @@ def test_a_process_that_is_stopped_inside_a_transaction_does_not_hold_its_group_
         behave(app)
         step = app.enqueue("behave", group=GROUP)
         with process(_STOPS_INSIDE_A_TRANSACTION, postgres_url) as (child,):
-            hears(child, "inside")
+            expect_line(child, "inside")
             os.waitpid(child.pid, os.WUNTRACED)
             runner = app.inline_runner()
             while not tick(app).dispatched:  # waits in the database until the server ends the stopped session
@@ -253,7 +253,7 @@ def test_a_process_that_is_stopped_inside_a_transaction_does_not_hold_its_group_
             runner.close()
             assert app.step(step).state == "Dispatched"
             os.kill(child.pid, signal.SIGCONT)
-            assert ends(child).strip() == "0"
+            assert wait_for_exit(child).strip() == "0"
 
 
 _TICKS_UNTIL_QUIET = """
@@ -279,11 +279,11 @@ def test_three_dispatchers_on_one_group_dispatch_every_step_once(shared_database
         runner = app.inline_runner(slots=400)
         with process(_TICKS_UNTIL_QUIET, shared_database_url, count=3) as children:
             for child in children:
-                hears(child, "ready")
+                expect_line(child, "ready")
             for child in children:
-                tells(child)
+                send_line(child)
             for child in children:
-                ends(child)
+                wait_for_exit(child)
         assert app.stats()["states"]["Dispatched"] == 300
         count = (
             "SELECT count(*) AS n, count(DISTINCT step_id) AS steps FROM step_transitions WHERE to_state = 'Dispatched'"

@@ -10,7 +10,7 @@ from stepwell import NewStep, Stepwell
 from stepwell.dispatch import tick as ticks
 from stepwell.testing import ManualClock, behave
 from tests.conformance.support.engine import Engine
-from tests.conformance.support.ticks import GROUP, ends, process, ran, rows, run, run_level, tick
+from tests.conformance.support.ticks import GROUP, process, ran, rows, run, run_level, tick, wait_for_exit
 
 ALL = [2, 3, 4, 5, 6, 7, 8, 9, 10]
 
@@ -100,7 +100,7 @@ with Stepwell(url) as app:
     print([phase["phase"] for phase in report.phases])
 """
             with process(script, shared_database_url) as (child,):
-                assert ends(child).strip() == str(ALL)
+                assert wait_for_exit(child).strip() == str(ALL)
         assert app.ticks(GROUP, 1)[0]["owner"] == "another process"
 
 

@@ -1,4 +1,4 @@
-"""Every small tree, and thousands of larger ones, end as foretold, on both databases and in any order of events.
+"""Every small tree, and thousands of larger ones, end as predicted, on both databases and in any order of events.
 
 The bounds of the exhaustive part (a *block* is the children of one step; a leaf ends in one of 6 ways: ok, fail, stop,
 skip, cancelled while it runs, cancelled before it runs):
@@ -32,21 +32,21 @@ from stepwell.model.states import CONCLUDED, State
 from stepwell.testing import ManualClock, behave
 from tests.conformance.support.explorer import (
     OUTCOMES,
-    Fate,
+    EngineRun,
+    FinalState,
+    ModelRun,
     Plan,
-    Rehearsal,
     Site,
     Tree,
-    Voyage,
-    foretell,
     lay_out,
+    predict,
     show,
 )
 
 FULL: Final = os.environ.get("STEPWELL_EXPLORE") == "full"
 SEED: Final = int(os.environ.get("STEPWELL_EXPLORE_SEED", "20260101"))
 # Depth 3 and retries of everything take at most 45 rounds when each round does all it can.
-MOST_ROUNDS: Final = 100
+MAX_ROUNDS: Final = 100
 SHARES: Final = 8  # the exhaustive trees are dealt out to so many tests, for the processes of a test run
 
 LEAVES: Final = (*(Plan(outcome) for outcome in OUTCOMES), Plan(cancelled=True))
@@ -118,29 +118,29 @@ def spawning(plan: Plan) -> Plan:
     return replace(plan, spawns=bool(plan.children), children=tuple(map(spawning, plan.children)))
 
 
-def random_tree(chance: random.Random) -> Tree:
+def random_tree(rng: random.Random) -> Tree:
     """One to three roots, loose or in one block, with up to three levels below them, and DAG edges among all of it."""
 
     def grow(depth: int) -> Plan:
-        size = chance.choice((0, 1, 2, 2, 3)) if depth else 0
-        handler, cancelled = chance.random() < 0.2, chance.random() < 0.06
+        size = rng.choice((0, 1, 2, 2, 3)) if depth else 0
+        handler, cancelled = rng.random() < 0.2, rng.random() < 0.06
         return Plan(
-            chance.choice(("ok",) * 8 + OUTCOMES),
+            rng.choice(("ok",) * 8 + OUTCOMES),
             tuple(grow(depth - 1) for _ in range(size)),
-            index=chance.choice((1, 1, 2, 3)),
+            index=rng.choice((1, 1, 2, 3)),
             handler=handler,
             cancelled=cancelled,
-            spawns=size > 0 and chance.random() < 0.4,
-            again=chance.choice(("ok",) * 6 + OUTCOMES),
+            spawns=size > 0 and rng.random() < 0.4,
+            again=rng.choice(("ok",) * 6 + OUTCOMES),
         )
 
-    roots = [grow(3) for _ in range(chance.choice((1, 1, 2, 3)))]
-    tree = lay_out(roots, one_block=len(roots) > 1 and chance.random() < 0.5)
-    for _ in range(chance.randint(0, len(tree) // 2)):
-        earlier, later = sorted(chance.choices(tree, k=2), key=lambda site: site.number)
+    roots = [grow(3) for _ in range(rng.choice((1, 1, 2, 3)))]
+    tree = lay_out(roots, one_block=len(roots) > 1 and rng.random() < 0.5)
+    for _ in range(rng.randint(0, len(tree) // 2)):
+        earlier, later = sorted(rng.choices(tree, k=2), key=lambda site: site.number)
         if may_follow(later, earlier) and earlier not in later.after:
             later.after.append(earlier)
-            later.rule = chance.choice(("all_concluded", "all_concluded", "all_ended", "any_concluded"))
+            later.rule = rng.choice(("all_concluded", "all_concluded", "all_ended", "any_concluded"))
     return tree
 
 
@@ -150,58 +150,58 @@ def may_follow(later: Site, earlier: Site) -> bool:
     What is above the later step, up to what both share, must be sure to open, or it depends on timing whether the step
     is doomed or fails with its parent; and nobody waits for something that may wake up from sleep.
     """
-    if earlier in later.line() or later.plan.handler or later.creator() is not earlier.creator():
+    if earlier in later.path_to_root() or later.plan.handler or later.creator() is not earlier.creator():
         return False
-    shared = set(later.line()) & set(earlier.line())
+    shared = set(later.path_to_root()) & set(earlier.path_to_root())
     sure = all(
         site.plan.outcome == site.plan.again == "ok"
         and not (site.plan.cancelled or site.plan.handler or site.in_front or site.after)
-        for site in later.line()[1:]
+        for site in later.path_to_root()[1:]
         if site not in shared
     )
-    return sure and not any(site.plan.handler for site in earlier.line() if site not in shared)
+    return sure and not any(site.plan.handler for site in earlier.path_to_root() if site not in shared)
 
 
 def random_trees(count: int, part: str) -> list[Tree]:
     print(f"random trees of STEPWELL_EXPLORE_SEED={SEED}, part {part}")  # pytest shows it when the test fails
-    chance = random.Random(f"{SEED}/{part}")
-    return [random_tree(chance) for _ in range(count * (10 if FULL else 1))]
+    rng = random.Random(f"{SEED}/{part}")
+    return [random_tree(rng) for _ in range(count * (10 if FULL else 1))]
 
 
-def assert_as_foretold(trees: list[Tree], foretold: list[dict[int, Fate]], voyage: Voyage) -> None:
-    results = voyage.results()
-    wrong = [n for n, (said, seen) in enumerate(zip(foretold, results, strict=True)) if said != seen]
-    stories = [show(trees[n], foretold[n], results[n]) for n in wrong[:3]]
-    assert not wrong, f"{len(wrong)} of {len(trees)} trees (foretold | seen):\n\n" + "\n\n".join(stories)
-    voyage.check()
+def assert_as_predicted(trees: list[Tree], predicted: list[dict[int, FinalState]], engine_run: EngineRun) -> None:
+    results = engine_run.results()
+    wrong = [n for n, (expected, seen) in enumerate(zip(predicted, results, strict=True)) if expected != seen]
+    stories = [show(trees[n], predicted[n], results[n]) for n in wrong[:3]]
+    assert not wrong, f"{len(wrong)} of {len(trees)} trees (predicted | seen):\n\n" + "\n\n".join(stories)
+    engine_run.check()
 
 
-def retry_some(trees: list[Tree], rehearsals: list[Rehearsal], voyage: Voyage, chance: random.Random) -> int:
+def retry_some(trees: list[Tree], model_runs: list[ModelRun], engine_run: EngineRun, rng: random.Random) -> int:
     """An operator retries up to two bad ends of each tree; returns how many retries were accepted."""
     accepted = 0
-    for tree, rehearsal, result in zip(trees, rehearsals, voyage.results(), strict=True):
+    for tree, model_run, result in zip(trees, model_runs, engine_run.results(), strict=True):
         bad = [number for number, (state, _) in result.items() if state not in CONCLUDED]
-        for number in chance.sample(bad, min(2, len(bad))):
-            foretold, seen = rehearsal.retry(number), voyage.retry(tree, number)
-            assert foretold == seen, f"retry of #{number}: accepted? {foretold} | {seen}\n{show(tree, result)}"
+        for number in rng.sample(bad, min(2, len(bad))):
+            predicted, seen = model_run.retry(number), engine_run.retry(tree, number)
+            assert predicted == seen, f"retry of #{number}: accepted? {predicted} | {seen}\n{show(tree, result)}"
             accepted += seen
     return accepted
 
 
 def explore(app: Stepwell, trees: list[Tree], *, retries: int = 0, **how: Any) -> None:
     """Settle the trees and compare; then retry, settle and compare again."""
-    voyage = Voyage(app, trees, **how)
+    engine_run = EngineRun(app, trees, **how)
     try:
-        voyage.settle(MOST_ROUNDS * (50 if how else 1))
-        assert_as_foretold(trees, [foretell(tree) for tree in trees], voyage)
-        rehearsals = [Rehearsal(tree) for tree in trees] if retries else []
-        assert [rehearsal.settle() for rehearsal in rehearsals] == voyage.results()[: len(rehearsals)]
+        engine_run.settle(MAX_ROUNDS * (50 if how else 1))
+        assert_as_predicted(trees, [predict(tree) for tree in trees], engine_run)
+        model_runs = [ModelRun(tree) for tree in trees] if retries else []
+        assert [model_run.settle() for model_run in model_runs] == engine_run.results()[: len(model_runs)]
         for number in range(retries):
-            assert retry_some(trees, rehearsals, voyage, random.Random(f"{SEED}/{number}")) > 0
-            voyage.settle(MOST_ROUNDS * (50 if how else 1))
-            assert_as_foretold(trees, [rehearsal.settle() for rehearsal in rehearsals], voyage)
+            assert retry_some(trees, model_runs, engine_run, random.Random(f"{SEED}/{number}")) > 0
+            engine_run.settle(MAX_ROUNDS * (50 if how else 1))
+            assert_as_predicted(trees, [model_run.settle() for model_run in model_runs], engine_run)
     finally:
-        voyage.close()
+        engine_run.close()
 
 
 @pytest.fixture
@@ -234,7 +234,7 @@ def test_the_order_of_groups_and_workers_decides_nothing(memory_app: Stepwell, s
     few = 120 if slots == 1 else 12
     trees = [lay_out([plan]) for plan in itertools.islice(every_tree(), slots % 7, None, few)]
     trees += random_trees(40 if slots == 1 else 300, f"order {slots}")
-    explore(memory_app, trees, retries=2, slots=slots, chance=random.Random(f"{SEED}/{slots}"))
+    explore(memory_app, trees, retries=2, slots=slots, rng=random.Random(f"{SEED}/{slots}"))
 
 
 @pytest.mark.slow

@@ -14,7 +14,18 @@ from stepwell.dispatch.tick import Tick
 from stepwell.store.engine import ticks
 from stepwell.testing import behave
 from tests.conformance.support.engine import Engine, raised, returned
-from tests.conformance.support.ticks import GROUP, ends, force, hears, process, rows, run, run_level, tells, tick
+from tests.conformance.support.ticks import (
+    GROUP,
+    expect_line,
+    force,
+    process,
+    rows,
+    run,
+    run_level,
+    send_line,
+    tick,
+    wait_for_exit,
+)
 
 # A phase that reports work on zero changed rows wedges its group (F29) ----------------------------------------
 
@@ -138,10 +149,10 @@ def test_a_step_that_is_dispatched_once_is_claimed_once_by_many_processes(shared
         assert app.stats()["states"]["Dispatched"] == 200
         with process(_CLAIMS, shared_database_url, count=4) as children:
             for child in children:
-                hears(child, "ready")
+                expect_line(child, "ready")
             for child in children:
-                tells(child)
-            claims = [line for child in children for line in ends(child).splitlines()]
+                send_line(child)
+            claims = [line for child in children for line in wait_for_exit(child).splitlines()]
         runner.close()
         assert len(claims) == len(set(claims)) == 200
         assert app.stats()["states"]["Running"] == 200

@@ -60,11 +60,11 @@ def walk(open_app: Opener, seed: str, *, length: int, slots: int, reopens: bool 
             try:
                 chance.choices(moves, weights)[0]()
                 machine.engine_and_model_agree()
-                machine.promises_hold()
+                machine.invariants_hold()
             except BaseException as error:
                 error.add_note(f"at move {number} of the walk {seed!r} with {slots} slots")
                 raise
-        machine.come_to_rest()
+        machine.run_to_completion()
     finally:
         machine.app.close()
 

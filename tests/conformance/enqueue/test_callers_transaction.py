@@ -133,7 +133,7 @@ def test_a_refusal_leaves_the_transaction_usable_and_without_a_trace(engine: Eng
 def test_a_circle_that_is_refused_leaves_no_new_group_behind(engine: Engine, connection: Any) -> None:
     root = NewStep(action="behave", group="new", label="root")
     loop = NewStep(action="behave", parent=root, depends_on=[root])
-    with pytest.raises(InvalidStep, match="for ever"):
+    with pytest.raises(InvalidStep, match="forever"):
         engine.app.enqueue_many([root, loop], connection=connection)
     connection.commit()
     assert len(engine.app.groups()) == 10

@@ -155,7 +155,7 @@ def refuse(engine: Engine, drafts: list[NewStep], *names: str) -> None:
     with pytest.raises(InvalidStep) as refusal:
         engine.app.enqueue_many(drafts)
     assert all(name in str(refusal.value) for name in names), refusal.value
-    assert "wait for each other for ever" in str(refusal.value) or "depends on itself" in str(refusal.value)
+    assert "wait for each other forever" in str(refusal.value) or "depends on itself" in str(refusal.value)
     assert engine.snapshot() == before
 
 

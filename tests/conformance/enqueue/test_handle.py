@@ -124,7 +124,7 @@ def test_a_child_that_was_never_written_times_out_with_the_reason(app: Stepwell)
 
     app.job()(Fails).enqueue()
     app.run_until_idle()
-    with pytest.raises(StepTimeout, match="is written when the code that made it has ended"):
+    with pytest.raises(StepTimeout, match="is written when the code that creates it ends"):
         handles[0].result(timeout=0)
 
 
@@ -151,7 +151,7 @@ def test_a_result_that_is_not_of_its_type_raises_a_clear_error(app: Stepwell) ->
 
     handle = count.enqueue()
     app.run_until_idle()
-    with pytest.raises(StepwellError, match=r"not what the job's signature says .*Expected `int`, got `str`"):
+    with pytest.raises(StepwellError, match=r"does not match the job's signature .*Expected `int`, got `str`"):
         handle.result(timeout=0)
 
 

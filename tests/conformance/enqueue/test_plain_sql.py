@@ -308,7 +308,7 @@ def test_a_row_with_the_name_of_a_block_of_others_is_refused_and_none_of_their_b
     engine.settle()
     insert(engine, "impostor", uuid=block)
     engine.settle()
-    assert "name of a block" in refused(engine["impostor"])
+    assert "name of an existing block" in refused(engine["impostor"])
     assert engine.state("parent") == "Running"
     assert engine.app.sweep() == []
 
@@ -335,7 +335,7 @@ def test_rows_that_are_each_other_s_parents_are_refused(engine: Engine) -> None:
     assert engine.state("innocent") == "Completed"
     assert "hen" in refused(engine["egg"]) or "egg" in refused(engine["hen"])
     refused(engine["narcissus"])
-    assert "name of a block" in refused(engine["impostor"])
+    assert "name of an existing block" in refused(engine["impostor"])
     assert not {"Pending", "Running"} & set(engine.states().values())
 
 

@@ -53,7 +53,7 @@ def test_a_worker_without_queues_serves_those_of_its_jobs(engine: Engine) -> Non
     assert engine.app.step(ref).state is State.COMPLETED
     worker = engine.app.worker()
     assert {"default", "priority", "emails"} < set(worker.row.queues)
-    worker.row.sign_off()
+    worker.row.unregister()
 
 
 def test_a_worker_without_queues_claims_the_oldest_step_of_all_of_them(engine: Engine) -> None:
@@ -66,5 +66,5 @@ def test_a_worker_without_queues_claims_the_oldest_step_of_all_of_them(engine: E
 
 @pytest.mark.parametrize("wrong", [[""], [7], [None]])
 def test_a_name_that_is_none_is_refused(wrong: list[str]) -> None:
-    with pytest.raises(StepwellError, match="does not name a queue"):
+    with pytest.raises(StepwellError, match="is not the name of a queue"):
         Stepwell("sqlite://", queues=wrong)

@@ -168,9 +168,9 @@ def test_a_step_whose_uuid_is_the_name_of_a_block_of_others_is_refused(engine: E
         NewStep(action="behave", uuid=below),
         NewStep(action="behave", uuid=below, block=below),
     ):
-        with pytest.raises(InvalidStep, match="is the name of a block"):
+        with pytest.raises(InvalidStep, match="is the name of an existing block"):
             engine.app.enqueue_many([late])
-    with pytest.raises(InvalidStep, match="its own uuid for a child_block"):
+    with pytest.raises(InvalidStep, match="its own uuid as child_block"):
         engine.add("late", uuid=(own := str(uuid4())), child_block=own, index=2)
     assert engine.snapshot() == before
 
@@ -205,7 +205,7 @@ def test_a_parent_and_a_block_that_disagree_are_refused(engine: Engine) -> None:
     with pytest.raises(InvalidStep, match="names block"):
         engine.add("odd", parent=engine.refs["parent"], block=str(uuid4()))
     for taken in (engine["parent"].child_block_uuid, engine["other"].block_uuid):
-        with pytest.raises(InvalidStep, match="already has it"):
+        with pytest.raises(InvalidStep, match="already uses it"):
             engine.add("odd", parent=engine.refs["bare"], block=taken)
     assert engine.snapshot() == before
 

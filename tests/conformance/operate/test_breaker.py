@@ -12,7 +12,18 @@ from stepwell.dispatch.phases import process_marks
 from stepwell.store.engine import settings
 from stepwell.testing import behave
 from tests.conformance.support.engine import Engine
-from tests.conformance.support.ticks import GROUP, ends, force, hears, insert_sql, process, run, run_level, tells, tick
+from tests.conformance.support.ticks import (
+    GROUP,
+    expect_line,
+    force,
+    insert_sql,
+    process,
+    run,
+    run_level,
+    send_line,
+    tick,
+    wait_for_exit,
+)
 
 pytestmark = pytest.mark.sqlite_file  # a drain waits for others
 
@@ -231,14 +242,14 @@ def test_after_a_pause_has_returned_nothing_more_is_dispatched_by_other_processe
         runner = app.inline_runner(slots=2_000)
         with process(_DISPATCHES, shared_database_url, count=2) as children:
             for child in children:
-                hears(child, "ready")
+                expect_line(child, "ready")
             for child in children:
-                tells(child)
-            hears(children[0], "dispatched")
+                send_line(child)
+            expect_line(children[0], "dispatched")
             app.breaker.pause("alice")
             dispatched = app.stats()["states"]["Dispatched"]
             for child in children:
-                ends(child)
+                wait_for_exit(child)
         assert 0 < dispatched < 2_000
         assert app.stats()["states"]["Dispatched"] == dispatched
         assert app.check_invariants() == []

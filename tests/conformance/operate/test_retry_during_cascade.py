@@ -9,7 +9,7 @@ import pytest
 from stepwell.dispatch.lock import GroupLock
 from stepwell.dispatch.tick import Tick
 from tests.conformance.support.engine import Engine
-from tests.conformance.support.ticks import GROUP, heal, run, run_level, tick
+from tests.conformance.support.ticks import GROUP, make_succeed, run, run_level, tick
 
 
 @pytest.mark.parametrize("ticks_before", [0, 1, 2, 3])
@@ -19,7 +19,7 @@ def test_the_retry_of_a_failed_parent_is_not_undone_by_the_cascade_of_its_failur
     engine.plant("root:fail(child(deep) > next)", group=GROUP)
     with engine.worker() as runner:
         run_level(engine, runner, "root")
-        heal(engine, "root")
+        make_succeed(engine, "root")
         for _ in range(ticks_before):
             tick(engine.app)
         engine.app.retry(engine.refs["root"], who="tester")
@@ -38,7 +38,7 @@ def test_the_retry_of_a_failed_child_is_not_undone_by_the_failure_of_its_parents
         run_level(engine, runner, "root")
         run_level(engine, runner, "mid")
         run_level(engine, runner, "bad")
-        heal(engine, "bad")
+        make_succeed(engine, "bad")
         for _ in range(ticks_before):
             tick(engine.app)
         engine.app.retry(engine.refs["bad"], who="tester")
@@ -71,7 +71,7 @@ def test_a_retry_in_the_middle_of_a_tick_leaves_no_step_waiting_for_ever(engine:
         engine.tick()
         runner._finisher.hand_back(other)  # something else for the tick to check
         assert engine.state("behind") == "NotRunnable"
-        heal(engine, "bad")
+        make_succeed(engine, "bad")
         interrupted = Tick(engine.app.database, "interrupted")
         guarded, seen = interrupted._run_fenced, []
 

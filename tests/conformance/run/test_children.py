@@ -109,14 +109,14 @@ def test_a_draft_from_elsewhere_cannot_be_named(
     app: Stepwell, clock: ManualClock, leaf: Callable[..., NewStep]
 ) -> None:
     script = parent_that(app, clock, lambda step: step.children(leaf("a", depends_on=[leaf("stray")])), retries=0)
-    assert "'a' names a new step that was not created in this run" in str(script.run().error_message)
+    assert "'a' refers to a new step that was not created in this run" in str(script.run().error_message)
     script = parent_that(
         app, clock, lambda step: step.children(one := leaf("one"), leaf("two", parent=one)), retries=0, name="parents"
     )
-    assert "'two' has another parent" in str(script.run().error_message)
+    assert "'two' has a different parent" in str(script.run().error_message)
     same = leaf("same")
     script = parent_that(app, clock, lambda step: step.children(same, same), retries=0, name="twice")
-    assert "stands in the call twice" in str(script.run().error_message)
+    assert "was passed twice" in str(script.run().error_message)
     assert names(app.steps(action="leaf")) == []
 
 
@@ -238,7 +238,7 @@ def test_a_root_that_a_job_creates_is_written_at_once_and_stays_whatever_becomes
 def test_a_child_in_a_transaction_of_the_caller_is_refused(app: Stepwell, clock: ManualClock) -> None:
     app.job(name="leaf")(lambda: None)
     script = parent_that(app, clock, lambda step: app.enqueue("leaf", parent=step, connection=object()), retries=0)
-    assert "leave out `connection`" in str(script.run().error_message)
+    assert "omit `connection`" in str(script.run().error_message)
 
 
 def test_waiting_for_the_result_of_an_own_child_is_refused(app: Stepwell, clock: ManualClock) -> None:
@@ -384,16 +384,16 @@ def test_children_that_cannot_be_created_fail_the_step_without_a_retry(
 
 
 NOT_CHILDREN: dict[str, Callable[[Stepwell, NewStep], list[Any]]] = {
-    "stands in the call twice": lambda app, draft: [draft, draft],
-    "children(leaf): give drafts": lambda app, draft: [draft, app.jobs["leaf"]],
-    "exists already": lambda app, draft: [draft, [app.enqueue("leaf", key="once")]],
-    "children(5): give drafts": lambda app, draft: [draft, 5],
-    "children('leaf'): give drafts": lambda app, draft: [draft, "leaf"],
-    "children({'action': 'leaf'}): give drafts": lambda app, draft: [draft, {"action": "leaf"}],
-    "children(None): give drafts": lambda app, draft: [[draft, None]],
+    "was passed twice": lambda app, draft: [draft, draft],
+    "children(leaf): pass drafts": lambda app, draft: [draft, app.jobs["leaf"]],
+    "already exists": lambda app, draft: [draft, [app.enqueue("leaf", key="once")]],
+    "children(5): pass drafts": lambda app, draft: [draft, 5],
+    "children('leaf'): pass drafts": lambda app, draft: [draft, "leaf"],
+    "children({'action': 'leaf'}): pass drafts": lambda app, draft: [draft, {"action": "leaf"}],
+    "children(None): pass drafts": lambda app, draft: [[draft, None]],
     "index is": lambda app, draft: [NewStep(action="leaf", index="first")],  # type: ignore[arg-type]
     "depends_on is": lambda app, draft: [NewStep(action="leaf", depends_on=5)],  # type: ignore[arg-type]
-    "has another parent": lambda app, draft: [draft, NewStep(action="leaf", parent=draft)],
+    "has a different parent": lambda app, draft: [draft, NewStep(action="leaf", parent=draft)],
     "was not created in this run": lambda app, draft: [NewStep(action="leaf", depends_on=[draft])],
 }
 

@@ -40,7 +40,7 @@ class Hand:
 def hand(engine: Engine) -> Iterator[Hand]:
     hand = Hand(engine.app, QUEUES)
     yield hand
-    hand.row.sign_off()
+    hand.row.unregister()
 
 
 def enqueue(engine: Engine, count: int, **settings: object) -> list[StepRef]:

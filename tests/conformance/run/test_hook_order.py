@@ -165,7 +165,7 @@ def test_something_to_await_from_a_job_that_is_not_async_fails_it_at_once(app: S
     asyncio.run(main()) if in_a_loop else app.run_until_idle()
     step = app.step(ref)
     assert (step.state, step.attempts) == ("Failed", 1)
-    assert "outer gave something to await without being async" in str(step.error_message)
+    assert "outer returned an awaitable but is not async" in str(step.error_message)
 
 
 @pytest.mark.one_database
@@ -177,12 +177,12 @@ def test_a_generator_is_refused_as_a_job(app: Stepwell) -> None:
         yield 2
 
     for code in (numbers, more):
-        with pytest.raises(StepwellError, match="a generator has none"):
+        with pytest.raises(StepwellError, match="a job cannot be a generator"):
             app.job()(code)
 
 
 def test_the_order_of_a_run_cannot_be_overridden() -> None:
-    with pytest.raises(TypeError, match="the order of a run is Stepwell's"):
+    with pytest.raises(TypeError, match="Stepwell controls the order of a run"):
         type("Mine", (Job,), {"handle": lambda self: None})
 
 

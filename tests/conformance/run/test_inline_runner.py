@@ -33,7 +33,7 @@ def test_an_interrupt_hands_back_the_steps_that_have_not_begun(app: Stepwell) ->
 
 
 def test_a_long_run_is_not_taken_for_dead(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "BEATS_PER_LEASE", 3_000)
+    monkeypatch.setattr(heartbeat, "HEARTBEATS_PER_LEASE", 3_000)
     beats: list[str] = []
     monkeypatch.setattr(WorkerRow, "heartbeat", lambda row: beats.append(row.id))
 

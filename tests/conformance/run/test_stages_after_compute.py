@@ -28,7 +28,7 @@ def test_work_that_is_not_verified_in_two_looks_fails(app: Stepwell, clock: Manu
     script = Script(app, clock, compute="result", double_check=False, complete=None)
     step = script.run(retries=9)
     assert (step.state, step.reason, step.retries, step.response) == ("Failed", "not_verified", 0, "result")
-    assert step.error_message == "double_check did not verify the work in 2 tries"
+    assert step.error_message == "double_check returned False 2 times"
     assert script.calls == ["compute", "double_check", "double_check"]
 
 
@@ -56,7 +56,7 @@ def test_confirm_or_retry_spends_retries_and_resumes_in_confirmation_mode(app: S
     assert (step.state, step.response, step.retries, step.attempts) == ("Completed", "sent", 2, 3)
     first = ["prepare", "start_or_skip", "compute", "double_check", "confirm_or_retry"]
     assert script.calls == [*first, "prepare", "confirm_or_retry", "prepare", "confirm_or_retry", "complete"]
-    assert script.errors == ["confirm_or_retry is not confirmed yet"] * 2 + [None]
+    assert script.errors == ["confirm_or_retry returned False"] * 2 + [None]
 
 
 def test_confirm_or_retry_that_is_never_confirmed_fails_when_the_retries_are_spent(

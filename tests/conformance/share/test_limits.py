@@ -15,7 +15,7 @@ from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
 from stepwell.service.crew import Crew
 from stepwell.share.limits import Kind
-from stepwell.share.strategies import Priority, Strategy
+from stepwell.share.strategies import Strategy, Weight
 from tests.conformance.support.engine import Engine, failed, returned
 
 ACTIONS = {"behave", "mail", "report"}
@@ -28,7 +28,7 @@ class Hand:
         self,
         app: Stepwell,
         strategy: Strategy | None = None,
-        weights: Mapping[str, Priority] | None = None,
+        weights: Mapping[str, Weight] | None = None,
         actions: Collection[str] = frozenset(ACTIONS),
     ) -> None:
         self._app = app
@@ -36,8 +36,8 @@ class Hand:
         self._claimer = Claimer(app.database, self._row, strategy, weights or {})
         self._finisher = Finisher(app.database)
 
-    def claim(self, limit: int, held: Mapping[str, int] | None = None) -> list[Claim]:
-        return self._app.database.transact(lambda tx: self._claimer.claim(tx, limit, held or {}))
+    def claim(self, limit: int, running: Mapping[str, int] | None = None) -> list[Claim]:
+        return self._app.database.transact(lambda tx: self._claimer.claim(tx, limit, running or {}))
 
     def live_on(self) -> None:
         self._row.heartbeat()
@@ -118,7 +118,7 @@ def test_a_limit_that_makes_no_sense_is_refused(engine: Engine, kind: str, name:
 
 def start_with(engine: Engine, max_running: int | None) -> int | None:
     """A worker starts with code that says so; returns the limit that holds from then on."""
-    engine.app.limits.follow_code({"mail": max_running})
+    engine.app.limits.apply_declared({"mail": max_running})
     return engine.app.limits.all().get(("action", "mail"))
 
 
@@ -127,10 +127,10 @@ def test_the_limit_of_a_job_goes_with_its_code(engine: Engine) -> None:
 
 
 def test_a_worker_writes_down_what_its_jobs_say(engine: Engine) -> None:
-    engine.app.limits.follow_code({"mail": 5})
+    engine.app.limits.apply_declared({"mail": 5})
     engine.app.job(name="letter", max_running=2)(lambda: None)
     engine.app.job(name="mail")(lambda: None)
-    engine.app.worker().row.sign_off()
+    engine.app.worker().row.unregister()
     assert engine.app.limits.all() == {("action", "letter"): 2}
 
 
@@ -151,7 +151,7 @@ def test_a_limit_that_only_an_operator_set_is_not_touched(engine: Engine) -> Non
 def test_the_limit_of_a_removed_job_holds_for_workers_that_still_have_it_and_for_no_others(engine: Engine) -> None:
     start_with(engine, 1)
     older = Hand(engine.app, actions=["mail"])
-    engine.app.limits.follow_code({"report": None})  # a worker of newer code, or of another program
+    engine.app.limits.apply_declared({"report": None})  # a worker of newer code, or of another program
     newer = Hand(engine.app, actions=["report"])
     assert engine.app.limits.all() == {("action", "mail"): 1}
     enqueue(engine, 5, "mail")
@@ -161,7 +161,7 @@ def test_the_limit_of_a_removed_job_holds_for_workers_that_still_have_it_and_for
 
 def test_a_job_that_is_defined_again_without_its_limit_removes_it(engine: Engine) -> None:
     start_with(engine, 1)
-    engine.app.limits.follow_code({"report": None})
+    engine.app.limits.apply_declared({"report": None})
     assert start_with(engine, None) is None
     assert start_with(engine, 1) == 1  # nobody has lifted it by hand: so it is the code's again
 
@@ -292,7 +292,7 @@ def test_a_key_is_not_lost_with_the_worker_of_the_step_that_was_admitted(engine:
     engine.app.dispatch_once("nobody's")  # lets keys pass, and dispatches nothing
     assert (hand.claim(5), engine.app.explain(second).obstacles[0].steps) == ([], (first.id,))
     if end == "signs off":
-        other.sign_off()
+        other.unregister()
     else:
         engine.clock.advance(ALIVE_SECONDS - 1)
         hand.live_on()
@@ -410,7 +410,7 @@ def test_a_worker_with_one_slot_runs_every_job_by_its_weight(engine: Engine) -> 
 class Broken(Strategy):
     """A strategy that raises."""
 
-    def grants(self, slots: int, waiting: object, priorities: object, held: object) -> None:
+    def grants(self, slots: int, waiting: object, weights: object, running: object) -> None:
         raise RuntimeError("no idea")
 
 
@@ -420,13 +420,13 @@ def test_a_strategy_that_raises_is_logged_and_oldest_first_serves(
 ) -> None:
     refs = enqueue(engine, 4)
     assert [claim.step_id for claim in Hand(engine.app, Broken()).claim(3)] == [ref.id for ref in refs[:3]]
-    assert "the strategy Broken raised" in caplog.text
+    assert "strategy Broken raised" in caplog.text
 
 
 class InTurn(Strategy):
     """Somebody's own: each claim is for one action alone, each worker begins with the first, and mixes them."""
 
-    order = "by priority"
+    order = "by weight"
 
     def __init__(self) -> None:
         self._claims = 0
@@ -436,7 +436,7 @@ class InTurn(Strategy):
         return InTurn()
 
     def grants(
-        self, slots: int, waiting: Mapping[str, int], priorities: object, held: object
+        self, slots: int, waiting: Mapping[str, int], weights: object, running: object
     ) -> Mapping[str, int] | None:
         self._claims += 1
         if self._claims > 2:

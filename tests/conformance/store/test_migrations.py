@@ -21,7 +21,7 @@ from stepwell.store.migrate import Migration, known_migrations, migrate
 from stepwell.store.sqlite import database as sqlite
 from stepwell.testing import behave
 from tests.conformance.support.engine import in_processes
-from tests.conformance.support.ticks import hears, process
+from tests.conformance.support.ticks import expect_line, process
 
 
 @contextmanager
@@ -123,7 +123,7 @@ def test_a_migration_that_is_killed_leaves_nothing_and_the_next_one_completes(
     empty_database_url: str, script: str
 ) -> None:
     with process(script, empty_database_url) as (child,):
-        hears(child, "half")
+        expect_line(child, "half")
         child.kill()
         child.wait()
     assert contents(empty_database_url) == {"": []}

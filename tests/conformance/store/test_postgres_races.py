@@ -20,7 +20,7 @@ from stepwell.store.engine import agenda
 from stepwell.store.statement import Statement
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine
-from tests.conformance.support.ticks import GROUP, heal, run, run_level, tick
+from tests.conformance.support.ticks import GROUP, make_succeed, run, run_level, tick
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_retry_is_not_undone_by_a_cascade_that_began_before_it(
     engine.plant("parent:fail(child)", group=GROUP)
     with engine.worker() as runner:
         run_level(engine, runner, "parent")
-    heal(engine, "parent")
+    make_succeed(engine, "parent")
     with transaction(database_url) as other:
         other.execute("SELECT id FROM steps WHERE id = %s FOR UPDATE", (engine.refs["child"].id,))
         cascade = Aside(database_url, clock, tick)
@@ -104,7 +104,7 @@ def test_a_parent_does_not_fail_while_its_child_is_being_retried(
     with engine.worker() as runner:
         run_level(engine, runner, "parent")
         run_level(engine, runner, "child")
-    heal(engine, "child")
+    make_succeed(engine, "child")
     with transaction(database_url) as other:
         other.execute("SELECT id FROM steps WHERE id = %s FOR UPDATE", (engine.refs["parent"].id,))
         cascade = Aside(database_url, clock, tick)

@@ -21,7 +21,7 @@ from stepwell.store.sqlite.connection import BUSY_SECONDS, KEPT_BYTES
 from stepwell.store.sqlite.database import SqliteDatabase
 from stepwell.testing import behave
 from tests.conformance.support.engine import in_processes
-from tests.conformance.support.ticks import ends, hears, process, tells
+from tests.conformance.support.ticks import expect_line, process, send_line, wait_for_exit
 
 pytestmark = pytest.mark.sqlite
 
@@ -138,7 +138,7 @@ app.enqueue("nobody")
 say(len(app.steps()))
 """
     with process(script, url) as (child,):
-        assert ends(child).split() == ["refused", "refused", "2"]
+        assert wait_for_exit(child).split() == ["refused", "refused", "2"]
 
 
 DISK_FULL = """
@@ -162,7 +162,7 @@ say(refusal)
 
 def test_a_write_that_fails_raises_and_loses_nothing_that_was_acknowledged(url: str, file: Path) -> None:
     with process(DISK_FULL, url) as (child,):
-        *acknowledged, refusal = ends(child).splitlines()
+        *acknowledged, refusal = wait_for_exit(child).splitlines()
     assert "nothing was written" in refusal
     assert "SQLite reports" in refusal
     assert len(acknowledged) > 2
@@ -226,13 +226,13 @@ def _log_grows(child: Any, file: Path) -> None:
 
 
 def _all_but_the_commit(child: Any, file: Path) -> None:
-    hears(child, "written")
+    expect_line(child, "written")
 
 
 def _acknowledged(child: Any, file: Path) -> None:
-    hears(child, "written")
-    tells(child)
-    hears(child, "done")
+    expect_line(child, "written")
+    send_line(child)
+    expect_line(child, "done")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_process_that_is_killed_in_a_bulk_enqueue_leaves_all_or_nothing(
     url: str, file: Path, reaches_the_moment: Callable[[Any, Path], None], expected: int
 ) -> None:
     with process(BULK_ENQUEUE, url) as (child,):
-        hears(child, "ready")
+        expect_line(child, "ready")
         reaches_the_moment(child, file)
         assert child.poll() is None
         child.kill()
@@ -382,11 +382,11 @@ wait_for_a_line()
         connection.execute("CREATE TABLE theirs (id integer)")
         connection.commit()
     with process(reading.replace("FILE", repr(str(file))), url) as (child,):
-        hears(child, "reads")
-        tells(child)
+        expect_line(child, "reads")
+        send_line(child)
         with Stepwell(url) as app:
             app.enqueue("nobody")
-        hears(child, "done")
+        expect_line(child, "done")
 
 
 @pytest.mark.parametrize("factory", [bytes, bytearray, lambda text: text.decode().upper()])

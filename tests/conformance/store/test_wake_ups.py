@@ -64,7 +64,7 @@ def test_a_wake_up_is_sent_again_at_once_only_if_the_first_one_was_rolled_back(p
 def test_after_a_quiet_time_a_wake_up_is_taken_for_work(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looked first, as it does in busier times, would find nothing here."""
     monkeypatch.setattr(Claimer, "is_there_work", lambda claimer: False)
-    monkeypatch.setattr("stepwell.run.look_times.SILENCE_SECONDS", 0.0)
+    monkeypatch.setattr("stepwell.run.poll_times.SILENCE_SECONDS", 0.0)
     job = behave(app)
     worker = app.worker(slots=1)
     listens, files = threading.Event(), worker.files

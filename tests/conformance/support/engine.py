@@ -1,4 +1,4 @@
-"""What the conformance tests share: trees written as one line, an engine that runs them to rest, plain SQL."""
+"""Shared by the conformance tests: trees written as one line, an engine that runs them to completion, plain SQL."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _TOKEN = re.compile(r"\s*(?:([(),>])|(!?)(\w+)(?::([\w/]+))?(?:<([\w+]+))?)")
 
 
 def returned(finisher: Finisher, claim: Claim, response: Any) -> State | None:
-    """Write the end of a run that came to this result, or to one that cannot be stored."""
+    """Write the end of a run that returned this; it fails if that cannot be stored."""
     try:
         ending = Ending(verb="finish", response=codec.encode(response, "response"), duration=0.1)
     except UnstorableValue as error:
@@ -49,12 +49,12 @@ def returned(finisher: Finisher, claim: Claim, response: Any) -> State | None:
 
 
 def failed(finisher: Finisher, claim: Claim, message: str) -> State | None:
-    """Write the end of a run that failed, and no retry will help."""
+    """Write the end of a run that failed without a retry."""
     return finisher.write(claim, Ending(verb="fail", reason="error", error=message))
 
 
 def raised(finisher: Finisher, claim: Claim, error: BaseException) -> State | None:
-    """Write the end of a run whose code raised this, as the lifecycle of a plain function would have it."""
+    """Write the end of a run that raised this, as the lifecycle of a plain function would."""
     return finisher.write(claim, _ending_of(claim, error))
 
 
@@ -75,10 +75,10 @@ def _ending_of(claim: Claim, error: BaseException) -> Ending:
 
 
 class Engine:
-    """An app on its clock, with the job `behave`, and steps that are called by their labels.
+    """An app with a manual clock, the job `behave`, and steps that are referred to by their labels.
 
-    A tree is one line. `,` separates steps of one index, `>` begins the next index, `(…)` holds children, `!` makes an
-    exception handler, `:` says how a step ends (`:raise/ok`: one word per attempt), `<a+b` names DAG dependencies:
+    A tree is one line. `,` separates steps of one index, `>` starts the next index, `(…)` encloses children, `!` makes
+    an exception handler, `:` is how a step ends (`:raise/ok`: one word per attempt), `<a+b` lists DAG dependencies:
 
         root(first:fail, beside > second, !cleanup)      left, right, join<left+right
 
@@ -94,7 +94,7 @@ class Engine:
     # build ----------------------------------------------------------------------------------------------
 
     def plant(self, line: str, **settings: Any) -> dict[str, StepRef]:
-        """Create the steps of a line; `settings` go to every step at the top of it."""
+        """Create the steps of a line; `settings` apply to its top-level steps."""
         drafts = parse(line, settings)
         refs = self.app.enqueue_many(drafts.values())
         planted = dict(zip(drafts, refs, strict=True))
@@ -102,7 +102,7 @@ class Engine:
         return planted
 
     def add(self, label: str, outcome: str = "ok", **settings: Any) -> StepRef:
-        """Create one step more: `add("late", parent=engine["root"])`."""
+        """Create one more step: `add("late", parent=engine["root"])`."""
         arguments = {"outcome": outcome.split("/") if "/" in outcome else outcome}
         self.refs[label] = self.app.enqueue("behave", arguments, label=label, **settings)
         return self.refs[label]
@@ -110,7 +110,7 @@ class Engine:
     # run ------------------------------------------------------------------------------------------------
 
     def settle(self, slots: int = 8) -> int:
-        """Dispatch and run until nothing is left to do, moving the clock past every backoff; returns the runs."""
+        """Dispatch and run until nothing is left to do, advancing the clock past every delay; returns the runs."""
         runs = 0
         for _ in range(1_000):
             runs += self.app.run_until_idle(slots=slots)
@@ -118,14 +118,14 @@ class Engine:
             if due is None:
                 return runs
             self.clock.advance(max(0.0, (due - self.clock.now()).total_seconds()))
-        raise AssertionError(f"the steps never came to rest: {self.states()}")
+        raise AssertionError(f"steps were still due after the last round: {self.states()}")
 
     def _next_due(self) -> Any:
         rows = self.sql("SELECT min(due_at) AS due_at FROM steps_agenda WHERE status = 'delayed'")
         return rows[0]["due_at"]
 
     def tick(self) -> int:
-        """Dispatch until quiet, without running anything; returns how many rows were changed."""
+        """Dispatch until nothing changes, without running anything; returns how many rows were changed."""
         reports = self.app.dispatcher().run_until_quiet()
         for report in reports:
             if report.error is not None:
@@ -134,7 +134,7 @@ class Engine:
 
     @contextmanager
     def worker(self, slots: int = 8) -> Iterator[InlineRunner]:
-        """A live worker that runs nothing by itself: for tests that claim and finish step by step."""
+        """A live worker that runs nothing by itself, for tests that claim and finish explicitly."""
         runner = self.app.inline_runner(slots=slots)
         try:
             yield runner
@@ -151,7 +151,7 @@ class Engine:
                 claims[claim.step_id] = claim
             if wanted.keys() <= claims.keys():
                 return [claims[self.refs[label].id] for label in labels]
-        raise AssertionError(f"not to be claimed: {[label for id_, label in wanted.items() if id_ not in claims]}")
+        raise AssertionError(f"could not be claimed: {[label for id_, label in wanted.items() if id_ not in claims]}")
 
     # look -----------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class Engine:
         return str(self[label].state)
 
     def states(self, *labels: str) -> dict[str, str]:
-        """The state of these steps, or of all that were planted."""
+        """The states of these steps, or of all."""
         return {label: self.state(label) for label in labels or self.refs}
 
     def reasons(self, *labels: str) -> dict[str, str | None]:
@@ -185,7 +185,7 @@ class Engine:
         return self.app.database.transact(lambda tx: tx.execute(styled, parameters))
 
     def snapshot(self) -> dict[str, list[dict[str, Any]]]:
-        """Every row of every table that steps live in: equal before and after means that nothing was written."""
+        """All rows of the tables of steps: equal snapshots mean that nothing was written."""
         tables = ("steps", "step_transitions", "step_dependencies", "steps_agenda", "steps_unconcluded", "steps_marks")
         return {table: sorted(self.sql(f"SELECT * FROM {table}"), key=repr) for table in tables}
 
@@ -218,7 +218,7 @@ def parse(line: str, settings: Mapping[str, Any] | None = None) -> dict[str, New
     while position < len(line):
         token = _TOKEN.match(line, position)
         if token is None:
-            raise ValueError(f"not a tree from here on: {line[position:]!r}")
+            raise ValueError(f"cannot parse the tree from here: {line[position:]!r}")
         position = token.end()
         sign, bang, label, outcome, after = token.groups()
         place = stack[-1]
@@ -234,7 +234,7 @@ def parse(line: str, settings: Mapping[str, Any] | None = None) -> dict[str, New
             case None:
                 last = label
                 if label in drafts:
-                    raise ValueError(f"the label {label!r} stands twice")
+                    raise ValueError(f"duplicate label {label!r}")
                 words = (outcome or "ok").split("/")
                 top = settings if place.parent is None else {"parent": drafts[place.parent]}
                 drafts[label] = NewStep(
@@ -263,7 +263,7 @@ def _shares_a_block(line: str) -> bool:
 
 @contextmanager
 def plain_connection(app: Stepwell) -> Iterator[Any]:
-    """The driver's own connection, as a user's program would open it (in memory: the only one there is)."""
+    """A connection of the driver, as a user's program would open it (in memory: the app's own)."""
     url = app.database.url
     if url.startswith("postgresql"):
         import psycopg
@@ -279,7 +279,7 @@ def plain_connection(app: Stepwell) -> Iterator[Any]:
 
 # Other processes --------------------------------------------------------------------------------------------
 
-PROCESS_SECONDS = 120.0  # a process that has not answered by then hangs; a healthy one takes a few seconds
+PROCESS_SECONDS = 120.0  # a process that has not responded by then hangs; a healthy one takes a few seconds
 
 
 def in_processes(work: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:

@@ -1,8 +1,8 @@
-"""The explorer: thousands of small trees of steps at once through the real engine, each with its end foretold.
+"""The explorer: runs thousands of small trees of steps through the real engine at once and predicts how each ends.
 
-A `Plan` says what a tree looks like and how each of its steps ends. Two oracles foretell the result: `foretell`, a
-recursion over the finished tree that knows no ticks at all, and `Rehearsal`, which plays the tree through the
-reference model and so can also foretell what operators' retries lead to. `Voyage` is the real thing.
+A `Plan` describes a tree and how each of its steps ends. Two oracles predict the result: `predict`, a recursion over
+the finished tree without any ticks, and `ModelRun`, which runs the tree in the reference model and so can also predict
+the effect of operators' retries. `EngineRun` runs the trees in the engine.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from tests.conformance.support.engine import raised, returned
 from tests.conformance.support.reference_model import HANDLER, Model, Node, Refused
 
 ACTION: Final = "explore"
-# A plan's step ends in one of these ways when it runs; `cancel`: by an operator while its code runs. The seventh way,
-# cancelled by an operator before it runs, is `Plan.cancelled`.
+# How a step of a plan ends when it runs; `cancel`: an operator cancels it while its code runs. `Plan.cancelled`: an
+# operator cancels it before it runs.
 OUTCOMES: Final = ("ok", "fail", "stop", "skip", "cancel")
 
-Fate = tuple[State, str | None]
-Told = tuple[State | None, State, str | None, str | None, int]
+FinalState = tuple[State, str | None]
+ChangeRecord = tuple[State | None, State, str | None, str | None, int]
 
 _HISTORY: Final = "SELECT step_id, from_state, to_state, reason, actor, attempt FROM step_transitions ORDER BY id"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step with what is below it."""
+    """One step with its descendants."""
 
     outcome: str = "ok"
     children: tuple[Plan, ...] = ()
     index: int = 1
     handler: bool = False
     cancelled: bool = False
-    spawns: bool = False  # its children are created by its own code; otherwise they were there before it ran
-    again: str = "ok"  # how it ends when it is run another time
+    spawns: bool = False  # its children are created by its own code; otherwise they exist before it runs
+    again: str = "ok"  # how it ends when it is run again
 
 
 @dataclass(slots=True, eq=False)
 class Site:
-    """A plan at its place in a tree."""
+    """A plan at its position in a tree."""
 
     number: int
     plan: Plan
@@ -72,20 +72,20 @@ class Site:
     def in_front(self) -> list[Site]:
         return [s for s in self.siblings if s.type == self.type and s.plan.index < self.plan.index]
 
-    def line(self) -> list[Site]:
+    def path_to_root(self) -> list[Site]:
         """Itself and its ancestors, from the bottom up."""
-        return [self] if self.parent is None else [self, *self.parent.line()]
+        return [self] if self.parent is None else [self, *self.parent.path_to_root()]
 
     def creator(self) -> Site | None:
         """The step whose code creates it."""
-        return next((site for site in self.line()[1:] if site.plan.spawns), None)
+        return next((site for site in self.path_to_root()[1:] if site.plan.spawns), None)
 
 
 Tree = list[Site]
 
 
 def lay_out(roots: Sequence[Plan], *, one_block: bool = False) -> Tree:
-    """The sites of a tree, or of several: each before what is below it, siblings in the order of their block."""
+    """The sites of one or more trees: each before its descendants, siblings in the order of their block."""
     sites: Tree = []
 
     def place(plan: Plan, parent: Site | None, siblings: list[Site]) -> None:
@@ -101,8 +101,8 @@ def lay_out(roots: Sequence[Plan], *, one_block: bool = False) -> Tree:
     return sites
 
 
-def foretell(tree: Tree) -> dict[int, Fate]:
-    """How every step of a tree ends, from SPEC 3 read as statements about the finished tree."""
+def predict(tree: Tree) -> dict[int, FinalState]:
+    """How every step of a tree ends, by SPEC 3 applied to the finished tree."""
 
     @cache
     def exists(site: Site) -> bool:
@@ -120,51 +120,53 @@ def foretell(tree: Tree) -> dict[int, Fate]:
         return ran(site) and site.plan.outcome == "ok"
 
     def in_trouble(site: Site) -> bool:
-        return any(not other.plan.handler and fate(other)[0] in FAILED for other in site.siblings)
+        return any(not other.plan.handler and final_state(other)[0] in FAILED for other in site.siblings)
 
     def unsatisfiable(site: Site) -> bool:
-        return doomed(site) or behind(site, lambda other: fate(other)[0] not in CONCLUDED)
+        return blocked_from_the_start(site) or behind(site, lambda other: final_state(other)[0] not in CONCLUDED)
 
-    # Operators cancel before anything runs, and what stands behind that is doomed before anything runs.
+    # Operators cancel before anything runs, so the steps behind a cancelled one are blocked before anything runs.
     @cache
-    def doomed(site: Site) -> bool:
-        return behind(site, lambda other: any(s.plan.cancelled or doomed(s) for s in _created_with(other)))
+    def blocked_from_the_start(site: Site) -> bool:
+        return behind(
+            site, lambda other: any(s.plan.cancelled or blocked_from_the_start(s) for s in _created_with(other))
+        )
 
     @cache
-    def fate(site: Site) -> Fate:
+    def final_state(site: Site) -> FinalState:
         parent, plan = site.parent, site.plan
         if plan.cancelled:
             return State.CANCELLED, "operator"
         if parent is not None and not opened(parent):
-            return with_its_parent(site, fate(parent)[0])
+            return with_its_parent(site, final_state(parent)[0])
         if plan.handler and not in_trouble(site):
             return State.NOT_RUNNABLE, "dormant"
         if unsatisfiable(site):
             return State.NOT_RUNNABLE, "blocked"
         if plan.outcome == "ok" and site.children:
-            if all(child.plan.handler or fate(child)[0] in CONCLUDED for child in site.children):
+            if all(child.plan.handler or final_state(child)[0] in CONCLUDED for child in site.children):
                 return State.COMPLETED, "children_concluded"
             return State.FAILED, "children_failed"
         return _OWN_ENDS[plan.outcome]
 
-    def with_its_parent(site: Site, end: State) -> Fate:
+    def with_its_parent(site: Site, end: State) -> FinalState:
         creator = site.creator()
         no_tick_between = creator is not None and not opened(creator)
-        if creator is not None and no_tick_between and fate(creator)[0] is State.SKIPPED:
-            end = State.SKIPPED  # skipping comes before cancelling
+        if creator is not None and no_tick_between and final_state(creator)[0] is State.SKIPPED:
+            end = State.SKIPPED  # phase 2 (skip) runs before phase 3 (cancel)
         if end in (State.SKIPPED, State.CANCELLED):
             return end, f"parent_{end.lower()}"
         if site.plan.handler:
             return State.NOT_RUNNABLE, "dormant"
-        if end is State.NOT_RUNNABLE or (doomed(site) and not no_tick_between):
+        if end is State.NOT_RUNNABLE or (blocked_from_the_start(site) and not no_tick_between):
             return State.NOT_RUNNABLE, "blocked"
         return State.FAILED, "parent_failed"
 
-    return {site.number: fate(site) for site in tree if exists(site)}
+    return {site.number: final_state(site) for site in tree if exists(site)}
 
 
 def behind(site: Site, bad: Callable[[Site], bool]) -> bool:
-    """Whether bad ends in front of a step make it unsatisfiable."""
+    """Whether bad ends of its predecessors make a step unsatisfiable."""
     if any(bad(other) for other in site.in_front):
         return True
     if not site.after or site.rule == "all_ended":
@@ -173,12 +175,14 @@ def behind(site: Site, bad: Callable[[Site], bool]) -> bool:
 
 
 def _created_with(site: Site) -> list[Site]:
-    """The step, and its ancestors that came into being together with it."""
+    """The step, and its ancestors that were created together with it."""
     creator = site.creator()
-    return [other for other in site.line() if other is site or (other.creator() is creator and other is not creator)]
+    return [
+        other for other in site.path_to_root() if other is site or (other.creator() is creator and other is not creator)
+    ]
 
 
-_OWN_ENDS: Final[dict[str, Fate]] = {
+_OWN_ENDS: Final[dict[str, FinalState]] = {
     "ok": (State.COMPLETED, None),
     "fail": (State.FAILED, "error"),
     "stop": (State.STOPPED, "stopped"),
@@ -187,17 +191,17 @@ _OWN_ENDS: Final[dict[str, Fate]] = {
 }
 
 
-def plain(state: State, reason: str | None) -> Fate:
-    """A fate as oracles and engine agree on it: two rules can doom a step at once, and either may be first."""
+def plain(state: State, reason: str | None) -> FinalState:
+    """A final state, normalized for comparison: two rules can block a step at once, and either may apply first."""
     return state, "blocked" if reason in ("predecessor_failed", "parent_not_runnable") else reason
 
 
 def batch(tree: Tree, creator: Site | None) -> Tree:
-    """What is created at once: at the start, or by a step's code."""
+    """The steps that are created together: at the start, or by a step's code."""
     return [site for site in tree if site.creator() is creator]
 
 
-class Rehearsal:
+class ModelRun:
     """One tree in the reference model."""
 
     def __init__(self, tree: Tree) -> None:
@@ -218,7 +222,7 @@ class Rehearsal:
             if site.plan.cancelled:
                 self._model.cancel(self._model.nodes[site.number])
 
-    def settle(self) -> dict[int, Fate]:
+    def settle(self) -> dict[int, FinalState]:
         now = datetime(2026, 1, 1, tzinfo=UTC)
         self._model.settle()
         while ready := self._model.eligible(now):
@@ -227,7 +231,7 @@ class Rehearsal:
             for node in ready:
                 self._run(node, self._model.claim(node), now)
             self._model.settle()
-        return {number: plain(*fate) for number, fate in self._model.states().items()}
+        return {number: plain(*final_state) for number, final_state in self._model.states().items()}
 
     def _run(self, node: Node, token: int, now: datetime) -> None:
         site = self._tree[node.id]
@@ -250,28 +254,28 @@ class Rehearsal:
         return True
 
 
-class Voyage:
-    """Many trees in the real engine. With `chance`, everything that may happen in any order does."""
+class EngineRun:
+    """Many trees in the real engine. With `rng`, everything that has no fixed order happens in random order."""
 
     def __init__(
-        self, app: Stepwell, trees: Sequence[Tree], *, slots: int = 100_000, chance: random.Random | None = None
+        self, app: Stepwell, trees: Sequence[Tree], *, slots: int = 100_000, rng: random.Random | None = None
     ) -> None:
         if ACTION not in app.jobs.actions():
             app.job(name=ACTION)(lambda: None)
-        self.app, self._trees, self._chance, self._slots = app, trees, chance, slots
+        self.app, self._trees, self._rng, self._slots = app, trees, rng, slots
         self._events: list[StepChanged] = []
         app.events.on(StepChanged)(self._events.append)
         self._finisher = Finisher(app.database)
         self._runner = app.inline_runner(slots=slots)
         self._groups = [row["group"] for row in app.groups()]
         self._dispatchers = [app.dispatcher(batch_limit=100_000)]
-        if chance is not None:
+        if rng is not None:
             self._dispatchers = [app.dispatcher([group], batch_limit=100_000) for group in self._groups]
         self._ids: dict[Site, int] = {}
         self._sites: dict[int, tuple[Tree, Site]] = {}
         self._runs: Counter[Site] = Counter()
-        self._hands: list[Claim] = []  # claimed, and not run yet
-        self._ghosts: list[Claim] = []  # cancelled while they ran, and their processes live on
+        self._claimed: list[Claim] = []  # claimed but not run yet
+        self._orphans: list[Claim] = []  # cancelled while they ran; their processes are still alive
         self._create((tree, None) for tree in trees)
 
     def _create(self, batches: Iterable[tuple[Tree, Site | None]]) -> None:
@@ -299,35 +303,35 @@ class Voyage:
             if site.plan.cancelled:
                 self.app.cancel(self._ids[site], who="explorer")
 
-    def settle(self, most_rounds: int) -> int:
-        """Tick and work until nothing moves; returns after how many rounds that was."""
-        for number in range(most_rounds):
-            if not (self._tick() | self._work() | self._lay_ghosts()):
+    def settle(self, max_rounds: int) -> int:
+        """Tick and work until nothing changes; returns the number of rounds."""
+        for number in range(max_rounds):
+            if not (self._tick() | self._work() | self._release_orphans()):
                 return number
-        unfinished = [step for step in self.fates().items() if step[1][0] in UNFINISHED]
-        raise AssertionError(f"not at rest after {most_rounds} rounds; among others {unfinished[:5]}")
+        unfinished = [step for step in self.final_states().items() if step[1][0] in UNFINISHED]
+        raise AssertionError(f"unfinished steps after {max_rounds} rounds, for example {unfinished[:5]}")
 
     def _tick(self) -> bool:
-        if self._chance is not None:
-            self._chance.shuffle(self._dispatchers)
-        moved = False
+        if self._rng is not None:
+            self._rng.shuffle(self._dispatchers)
+        changed = False
         for dispatcher in self._dispatchers:
             for report in dispatcher.round():
                 if report.error is not None:
                     raise report.error
-                moved = moved or report.changed > 0
-        return moved
+                changed = changed or report.changed > 0
+        return changed
 
     def _work(self) -> bool:
         limit = self._slots
-        if self._chance is not None:
-            limit = self._chance.randint(1, max(1, self._slots // 2))
-        self._hands += self._runner.claim(limit)
-        now, self._hands = self._hands, []
-        if self._chance is not None:
-            self._chance.shuffle(now)
-            some = self._chance.randint(1, len(now)) if now else 0
-            now, self._hands = now[:some], now[some:]
+        if self._rng is not None:
+            limit = self._rng.randint(1, max(1, self._slots // 2))
+        self._claimed += self._runner.claim(limit)
+        now, self._claimed = self._claimed, []
+        if self._rng is not None:
+            self._rng.shuffle(now)
+            some = self._rng.randint(1, len(now)) if now else 0
+            now, self._claimed = now[:some], now[some:]
         for claim in now:
             self._run(claim)
         return bool(now)
@@ -340,22 +344,22 @@ class Voyage:
         self._runs[site] += 1
         match outcome:
             case "ok":
-                answer = returned(self._finisher, claim, None)
+                state = returned(self._finisher, claim, None)
             case "cancel":
                 self.app.cancel(claim.step_id, who="explorer")
-                assert returned(self._finisher, claim, None) is None, "the word of a cancelled run counted"
-                self._ghosts.append(claim)
+                assert returned(self._finisher, claim, None) is None, "the stale write of a cancelled run was accepted"
+                self._orphans.append(claim)
                 return
             case _:
-                answer = raised(self._finisher, claim, _ERRORS[outcome]())
-        assert answer is not None, f"the word of the holder of {claim.step_id} did not count"
+                state = raised(self._finisher, claim, _ERRORS[outcome]())
+        assert state is not None, f"the write of the lease holder of {claim.step_id} was ignored"
 
-    def _lay_ghosts(self) -> bool:
-        ready = self._ghosts
-        if self._chance is not None:
-            ready = [claim for claim in ready if self._chance.random() < 0.5]
-        had = bool(self._ghosts)
-        self._ghosts = [claim for claim in self._ghosts if claim not in ready]
+    def _release_orphans(self) -> bool:
+        ready = self._orphans
+        if self._rng is not None:
+            ready = [claim for claim in ready if self._rng.random() < 0.5]
+        had = bool(self._orphans)
+        self._orphans = [claim for claim in self._orphans if claim not in ready]
         for claim in ready:
             assert self._finisher.release_lease(claim)
         return had
@@ -368,43 +372,45 @@ class Voyage:
             return False
         return True
 
-    def fates(self) -> dict[int, Fate]:
+    def final_states(self) -> dict[int, FinalState]:
         rows = self.app.database.read(lambda tx: tx.fetch("SELECT id, state, reason FROM steps", {}))
         return {row["id"]: plain(State(row["state"]), row["reason"]) for row in rows}
 
-    def results(self) -> list[dict[int, Fate]]:
+    def results(self) -> list[dict[int, FinalState]]:
         """How each step of each tree ended."""
-        fates = self.fates()
-        return [{site.number: fates[self._ids[site]] for site in tree if site in self._ids} for tree in self._trees]
+        final_states = self.final_states()
+        return [
+            {site.number: final_states[self._ids[site]] for site in tree if site in self._ids} for tree in self._trees
+        ]
 
     def check(self) -> None:
-        """Everything that must hold of a database at rest, whatever ran in it."""
+        """Everything that must hold when all steps have ended."""
         assert self.app.check_invariants() == []
         marked = self.app.database.read(lambda tx: [g for g in self._groups if sweep.has_marks(tx, group=g)])
         assert marked == [], "marks were left behind"
         assert self.app.sweep() == []
         assert self.app.stats()["agenda"] == {}, "something is still on the agenda"
-        assert [fate for fate in self.fates().values() if fate[0] in UNFINISHED] == []
-        assert self._told() == self._written(), "events and history differ"
+        assert [final_state for final_state in self.final_states().values() if final_state[0] in UNFINISHED] == []
+        assert self._changes_in_events() == self._changes_in_history(), "events and history differ"
 
-    def _told(self) -> dict[int, list[Told]]:
-        """What the events told of each step, in their order."""
-        told: dict[int, list[Told]] = {}
+    def _changes_in_events(self) -> dict[int, list[ChangeRecord]]:
+        """The changes of each step, by its events, in order."""
+        changes: dict[int, list[ChangeRecord]] = {}
         for event in self._events:
             fact = (event.from_state, event.to_state, event.reason, event.actor, event.attempt)
-            told.setdefault(event.step_id, []).append(fact)
-        return told
+            changes.setdefault(event.step_id, []).append(fact)
+        return changes
 
-    def _written(self) -> dict[int, list[Told]]:
-        """What the history has on record of the same steps."""
+    def _changes_in_history(self) -> dict[int, list[ChangeRecord]]:
+        """The changes of the same steps, by their history."""
         first = min((event.step_id for event in self._events), default=0)
         rows = self.app.database.read(lambda tx: tx.fetch(_HISTORY, {}))
-        written: dict[int, list[Told]] = {}
+        changes: dict[int, list[ChangeRecord]] = {}
         for row in rows:
             if row["step_id"] >= first:
                 fact = (row["from_state"], row["to_state"], row["reason"], row["actor"], row["attempt"])
-                written.setdefault(row["step_id"], []).append(fact)
-        return written
+                changes.setdefault(row["step_id"], []).append(fact)
+        return changes
 
     def close(self) -> None:
         self._runner.close()
@@ -413,18 +419,18 @@ class Voyage:
 _ERRORS: Final[dict[str, Callable[[], Exception]]] = {"fail": Permanent, "stop": Stop, "skip": Skip}
 
 
-def show(tree: Tree, *results: dict[int, Fate]) -> str:
+def show(tree: Tree, *results: dict[int, FinalState]) -> str:
     """A tree with the results for each of its steps, for the message of a failed test."""
     lines = []
     for site in tree:
         plan = site.plan
         words = [
-            f"{'  ' * (len(site.line()) - 1)}#{site.number} index {plan.index}",
+            f"{'  ' * (len(site.path_to_root()) - 1)}#{site.number} index {plan.index}",
             "handler" if plan.handler else "",
             "cancelled before it runs" if plan.cancelled else plan.outcome,
             "spawns" if plan.spawns and plan.children else "",
             f"{site.rule} of {[other.number for other in site.after]}" if site.after else "",
         ]
-        fates = [" ".join(map(str, result.get(site.number, ("absent",)))) for result in results]
-        lines.append(f"{' '.join(word for word in words if word)}: {' | '.join(fates)}")
+        final_states = [" ".join(map(str, result.get(site.number, ("absent",)))) for result in results]
+        lines.append(f"{' '.join(word for word in words if word)}: {' | '.join(final_states)}")
     return "\n".join(lines)

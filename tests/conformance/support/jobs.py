@@ -1,4 +1,4 @@
-"""What the tests of jobs share: a job class whose hooks are given by the test and write down that they ran."""
+"""Shared by the tests of jobs: a job class whose hooks are scripted by the test and recorded when they run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ HOOKS = (
 class Script:
     """One job, the order in which its hooks were called, and a way to run it to its end.
 
-    What a hook is given: a value to return, an exception to raise, a function of the job (and the error) to call, or a
-    list of these, one for each call (the last one stays).
+    The script of a hook: a value to return, an exception to raise, a function of the job (and the error) to call, or a
+    list of these, one for each call (the last one repeats).
     """
 
     def __init__(
@@ -34,19 +34,19 @@ class Script:
         self.job = app.job(**{"name": "script", "backoff": 1, **(settings or {})})(type("Scripted", (Job,), body))
         self.ref: StepRef | None = None
 
-    def _hook(self, name: str, said: Any) -> Callable[..., Any]:
+    def _hook(self, name: str, script: Any) -> Callable[..., Any]:
         def hook(job: Job, *error: BaseException) -> Any:
             self.calls.append(name)
             count = self._counts[name] = self._counts.get(name, 0) + 1
-            word = said[min(count, len(said)) - 1] if isinstance(said, list) else said
-            if isinstance(word, BaseException) or (isinstance(word, type) and issubclass(word, BaseException)):
-                raise word
-            return word(job, *error) if callable(word) else word
+            item = script[min(count, len(script)) - 1] if isinstance(script, list) else script
+            if isinstance(item, BaseException) or (isinstance(item, type) and issubclass(item, BaseException)):
+                raise item
+            return item(job, *error) if callable(item) else item
 
         return hook
 
     def run(self, **options: Any) -> Step:
-        """Create one step of the job and run it until it ends, moving the clock past every pause."""
+        """Create one step of the job and run it until it ends, advancing the clock past every delay."""
         self.ref = self.job.options(**options).enqueue()
         return self.settle()
 
@@ -61,7 +61,7 @@ class Script:
 
     @property
     def errors(self) -> list[str | None]:
-        """What the history says about each attempt that was sent back or ended."""
+        """The errors in the history, one for each attempt that returned to Pending or ended."""
         assert self.ref is not None
         changes = self.app.history(self.ref)
         return [change.error for change in changes if change.from_state == "Running"]
@@ -73,7 +73,7 @@ class Script:
 
 
 def settle(app: Stepwell, clock: ManualClock, rounds: int = 200) -> int:
-    """Run everything until nothing is due any more, however far in the future; returns the runs."""
+    """Run everything, including what is due in the future; returns the number of runs."""
     runs = 0
     for _ in range(rounds):
         runs += app.run_until_idle()
@@ -82,7 +82,7 @@ def settle(app: Stepwell, clock: ManualClock, rounds: int = 200) -> int:
         if not later:
             return runs
         clock.advance((min(later) - clock.now()).total_seconds())
-    raise AssertionError("the steps never came to rest")
+    raise AssertionError("steps were still due after the last round")
 
 
 def below(app: Stepwell, parent: StepRef | Step) -> list[Step]:

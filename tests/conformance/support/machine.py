@@ -1,8 +1,8 @@
-"""The machine of the stateful tests: everything that can be done to a database, with the reference model beside it.
+"""The state machine of the stateful tests: all operations on a database, compared with the reference model.
 
-Whatever a tick changes is held against the model in two ways. Each change must be one that its phase allows there and
-then (phases also run one by one, in any order). And when all is quiet the result must be the one that the model
-comes to by itself.
+The changes of a tick are checked against the model in two ways. Each change must be one that its phase allows at that
+moment (phases also run one by one, in any order). And when nothing changes any more, the result must be the one that
+the model reaches by itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WHO: Final = "tester"
 
 PHASES: Final = {phase.number: phase for phase in STATE_PHASES}
 
-# What a tick's reasons tell about the phase that gave them.
+# The phase that a change belongs to, by its reason.
 PHASE_OF: Final = {
     "parent_skipped": 2,
     "parent_cancelled": 3,
@@ -61,9 +61,9 @@ PHASE_OF: Final = {
     "max_retries_reached": 8,
     None: 10,
 }
-BLOCKED: Final = ("predecessor_failed", "parent_not_runnable")  # a step may be both; either may be first
+BLOCKED: Final = ("predecessor_failed", "parent_not_runnable")  # both may apply; either may be first
 
-# What is created at once: for each step its parent, its index, whether it is a handler, and what it depends on.
+# Steps created together: for each its parent, its index, whether it is a handler, and its dependencies.
 Shape = Sequence[tuple[int | None, int, bool, Sequence[int]]]
 SHAPES: Final[Sequence[Shape]] = (
     [(None, 1, False, []), (0, 1, False, []), (0, 2, False, []), (0, 1, True, [])],
@@ -84,8 +84,8 @@ SHAPES: Final[Sequence[Shape]] = (
         (2, 1, False, []),
         (2, 3, True, []),
     ],
-    [(None, 1, False, []), (0, 1, False, [0])],  # waits for its own parent: refused
-    [(None, 1, False, []), (0, 2, False, []), (0, 1, False, [1])],  # waits for one that comes later: refused
+    [(None, 1, False, []), (0, 1, False, [0])],  # waits for its own parent: rejected
+    [(None, 1, False, []), (0, 2, False, []), (0, 1, False, [1])],  # waits for a later index: rejected
 )
 
 TRIGGER_RULES: Final = ("all_concluded", "all_concluded", "all_ended", "any_concluded")
@@ -101,10 +101,10 @@ class Opener(Protocol):
 
 
 class Machine(RuleBasedStateMachine):
-    """One database, and the model beside it."""
+    """One database and its model."""
 
     steps = Bundle("steps")
-    claims = Bundle("claims")  # old ones too: the words of those that lost their step must not count
+    claims = Bundle("claims")  # old ones too: their stale writes must be ignored
 
     def __init__(self, open_app: Opener, slots: int, reopens: bool) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Machine(RuleBasedStateMachine):
     # creating -------------------------------------------------------------------------------------------------
 
     def create(self, drafts: Sequence[NewStep], nodes: Sequence[Node]) -> Any:
-        """Both accept, or both refuse."""
+        """Engine and model both accept, or both reject."""
         try:
             self.model.refuse(nodes)
         except Refused:
@@ -261,14 +261,14 @@ class Machine(RuleBasedStateMachine):
     def run_phases_in_any_order(
         self, step: int, order: list[int], how_many: int, with_dispatch: bool, meanwhile: str
     ) -> None:
-        """Under the group's lock, which does not keep out operators: one acts between the phases and the end."""
+        """Under the group's lock, which does not block operators: one acts between the phases and the end."""
         with self.locked(self.app.step(step).group or "") as (lock, guarded):
             for number in order[:how_many]:
                 assert guarded(PHASES[number].run) == self.absorb_ticks(), "a phase miscounted what it changed"
             if meanwhile:
                 getattr(self, meanwhile)(step)
                 self.engine_and_model_agree()
-            # Marks may be forgotten once every phase has seen them.
+            # Marks may be deleted once every phase has processed them.
             guarded(lambda tx, at: process_marks(tx, at, lock.survey.marks if how_many >= len(order) else []))
             if with_dispatch and self.breaker_on:
                 guarded(lambda tx, at: dispatch(tx, at, pick(tx, at, 100), lock.tick))
@@ -282,24 +282,28 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def tick_until_quiet(self) -> None:
-        foretold = self.model.copy()
-        foretold.settle()
+        predicted = self.model.copy()
+        predicted.settle()
         self.app.dispatcher().run_until_quiet(max_rounds=200)
         self.absorb_ticks()
-        for node in foretold.eligible(self.clock.now()):
+        for node in predicted.eligible(self.clock.now()):
             if self.model.nodes[node.id].state is State.DISPATCHED:
-                foretold.dispatch(node)
-        seen = same(self.model.states())
-        wrong = {n: f"model {fate}, engine {seen[n]}" for n, fate in same(foretold.states()).items() if seen[n] != fate}
-        assert not wrong, f"all is quiet, but not as foretold: {wrong}"
+                predicted.dispatch(node)
+        seen = all_normalized(self.model.states())
+        wrong = {
+            n: f"model {fact}, engine {seen[n]}"
+            for n, fact in all_normalized(predicted.states()).items()
+            if seen[n] != fact
+        }
+        assert not wrong, f"nothing changes any more, but not as predicted: {wrong}"
         left = self.model.eligible(self.clock.now())
         if self.breaker_on and left:
             assert len(self.in_state(State.DISPATCHED)) >= 2 * self.live_slots(), f"{left} could be dispatched"
-        assert self.app.dispatcher().round() == [], "a quiet dispatcher finds something to do"
+        assert self.app.dispatcher().round() == [], "an idle dispatcher finds something to do"
         assert (findings := self.app.sweep()) == [], findings
 
     def absorb_ticks(self) -> int:
-        """Make the model do what the ticks did, if it allows it; returns how many changes there were."""
+        """Apply the changes of the ticks to the model if it allows them; returns how many there were."""
         found = self.rows(
             "SELECT id, step_id, to_state, reason, actor FROM step_transitions WHERE id > "
             f"{self.history_read} ORDER BY id"
@@ -312,7 +316,9 @@ class Machine(RuleBasedStateMachine):
                 self.absorb_dispatch(changes)
             else:
                 allowed = self.model.copy().phase(number)
-                assert same(changes).items() <= same(allowed).items(), f"phase {number} may do {allowed}"
+                assert all_normalized(changes).items() <= all_normalized(allowed).items(), (
+                    f"phase {number} may do {allowed}"
+                )
                 for step, (state, reason) in changes.items():
                     self.model.nodes[step].state, self.model.nodes[step].reason = state, reason
         return len(found)
@@ -347,9 +353,9 @@ class Machine(RuleBasedStateMachine):
     def finish(self, claim: Claim, outcome: str, seconds: float) -> None:
         node = self.model.nodes[claim.step_id]
         expected = self.model.finish(node, claim.token, outcome, self.clock.now(), seconds)
-        assert self.say(claim, outcome, seconds) is expected
+        assert self.write_ending(claim, outcome, seconds) is expected
 
-    def say(self, claim: Claim, outcome: str, seconds: float) -> State | None:
+    def write_ending(self, claim: Claim, outcome: str, seconds: float) -> State | None:
         match outcome:
             case "ok":
                 return returned(self.finisher, claim, None)
@@ -363,17 +369,17 @@ class Machine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 20), outcome=outcomes)
     def finish_what_runs(self, which: int, outcome: str) -> None:
-        if held := [node.id for node in self.model.nodes.values() if node.leased]:
-            self.finish(self.last_claims[held[which % len(held)]], outcome, 1.0)
+        if leased := [node.id for node in self.model.nodes.values() if node.leased]:
+            self.finish(self.last_claims[leased[which % len(leased)]], outcome, 1.0)
 
     @rule(
         target=claims,
         which=st.integers(0, 20),
         how=st.sampled_from(["hand_back", "throttle", "cancel"]),
-        late_word=outcomes,
+        stale_outcome=outcomes,
     )
-    def lose_to_another(self, which: int, how: str, late_word: str) -> Any:
-        """A process loses its step, another gets it, and then the first one speaks."""
+    def lose_to_another(self, which: int, how: str, stale_outcome: str) -> Any:
+        """A process loses its step, another claims it, and then the first one writes."""
         if not (running := [n for n in self.model.nodes.values() if n.leased and n.state is State.RUNNING]):
             return multiple()
         node = running[which % len(running)]
@@ -389,7 +395,7 @@ class Machine(RuleBasedStateMachine):
         claims = self.claim(100)
         self.engine_and_model_agree()
         if which % 2:
-            self.finish(loser, late_word, 0.0)
+            self.finish(loser, stale_outcome, 0.0)
         elif node.state is State.RUNNING:
             self.cancel(node.id)
         self.release_lease(loser)
@@ -420,15 +426,15 @@ class Machine(RuleBasedStateMachine):
     # operating ------------------------------------------------------------------------------------------------------
 
     def operate(self, action: Callable[..., Any], in_the_model: Callable[[Node], Any], step: int) -> None:
-        """Both accept with the same answer, or both refuse."""
+        """Engine and model both accept with the same result, or both reject."""
         try:
             expected = in_the_model(self.model.nodes[step])
         except Refused:
             with pytest.raises((ActionRefused, IllegalTransition)):
                 action(step, who=WHO)
             return
-        answer = action(step, who=WHO)
-        assert answer is None or set(answer) == expected
+        result = action(step, who=WHO)
+        assert result is None or set(result) == expected
 
     @rule(step=steps)
     def cancel(self, step: int) -> None:
@@ -493,7 +499,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.reopens)
     @rule()
     def crash_and_reopen(self) -> None:
-        """Whatever was only in memory is gone."""
+        """Everything that was only in memory is lost."""
         self.app.close()
         self.open()
 
@@ -503,7 +509,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(step=steps)
     def explain(self, step: int) -> None:
-        """It says «eligible» of exactly what may be dispatched."""
+        """It reports exactly those steps as eligible that may be dispatched."""
         eligible = self.model.nodes[step] in self.model.eligible(self.clock.now()) and self.live_slots() > 0
         assert self.app.explain(step).eligible == eligible
 
@@ -516,31 +522,31 @@ class Machine(RuleBasedStateMachine):
             "SELECT id, state, reason, lease_worker, lease_token, attempts, retries, own_code_done_at FROM steps"
         ):
             done, leased = row["own_code_done_at"] is not None, row["lease_worker"] is not None
-            fate = same_fate(State(row["state"]), row["reason"])
-            seen[row["id"]] = (fate, leased, row["lease_token"], row["attempts"], row["retries"], done)
+            fact = normalized(State(row["state"]), row["reason"])
+            seen[row["id"]] = (fact, leased, row["lease_token"], row["attempts"], row["retries"], done)
         expected = {
-            n.id: (same_fate(n.state, n.reason), n.leased, n.token, n.attempts, n.retries, n.own_code_done)
+            n.id: (normalized(n.state, n.reason), n.leased, n.token, n.attempts, n.retries, n.own_code_done)
             for n in self.model.nodes.values()
         }
         wrong = {
-            step: f"model {fate}, engine {seen.get(step)}" for step, fate in expected.items() if seen.get(step) != fate
+            step: f"model {fact}, engine {seen.get(step)}" for step, fact in expected.items() if seen.get(step) != fact
         }
         assert (wrong, len(seen)) == ({}, len(expected)), wrong
         self.history_read = self.rows("SELECT coalesce(max(id), 0) AS last FROM step_transitions")[0]["last"]
 
     @invariant()
-    def promises_hold(self) -> None:
+    def invariants_hold(self) -> None:
         assert [str(violation) for violation in self.app.check_invariants()] == []
 
     def teardown(self) -> None:
         try:
             if sys.exc_info()[0] is None:
-                self.come_to_rest()
+                self.run_to_completion()
         finally:
             self.app.close()
 
-    def come_to_rest(self) -> None:
-        """With the breaker on, nothing paused and workers that only succeed, everything ends."""
+    def run_to_completion(self) -> None:
+        """With the breaker on, nothing paused and only successful runs, every step ends."""
         self.turn_breaker(True)
         for node in self.model.nodes.values():
             if node.workflow in self.model.paused:
@@ -549,24 +555,24 @@ class Machine(RuleBasedStateMachine):
             self.let_time_pass(60.0, True)
             self.tick_until_quiet()
             self.claim(1_000)
-            held = [node.id for node in self.model.nodes.values() if node.leased]
-            for step in held:
+            leased = [node.id for node in self.model.nodes.values() if node.leased]
+            for step in leased:
                 if self.model.nodes[step].state in TERMINAL:
                     self.release_lease(self.last_claims[step])
                 else:
                     self.finish(self.last_claims[step], "ok", 0.0)
             self.engine_and_model_agree()
-            if not held and all(node.over for node in self.model.nodes.values()):
+            if not leased and all(node.over for node in self.model.nodes.values()):
                 break
         assert [node for node in self.model.nodes.values() if not node.over] == []
         assert self.app.dispatcher().round() == []
         assert (findings := self.app.sweep()) == [], findings
-        self.promises_hold()
+        self.invariants_hold()
 
 
-def same_fate(state: State, reason: str | None) -> tuple[State, str | None]:
+def normalized(state: State, reason: str | None) -> tuple[State, str | None]:
     return state, "blocked" if reason in BLOCKED else reason
 
 
-def same(fates: dict[int, tuple[State, str | None]]) -> dict[int, tuple[State, str | None]]:
-    return {step: same_fate(*fate) for step, fate in fates.items()}
+def all_normalized(facts: dict[int, tuple[State, str | None]]) -> dict[int, tuple[State, str | None]]:
+    return {step: normalized(*fact) for step, fact in facts.items()}

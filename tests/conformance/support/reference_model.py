@@ -1,8 +1,7 @@
-"""What SPEC 2, 3, 4 and 7 say, in plain Python: the model that the stateful test and the explorer hold the engine to.
+"""SPEC 2, 3, 4 and 7 in plain Python: the model that the stateful test and the explorer compare the engine with.
 
-It keeps no marks, no agenda and no counts. Each rule looks at every step again, the slow and obvious way, so it can
-forget nothing. One thing is left open on purpose: *which* of the eligible steps are dispatched when there is little
-room.
+It has no marks, no agenda and no counts. Each rule checks every step again, the slow and obvious way, so it cannot miss
+one. It leaves one thing open on purpose: *which* of the eligible steps are dispatched when slots are scarce.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Changes = dict[int, tuple[State, str | None]]
 
 
 class Refused(Exception):
-    """The engine must refuse this too, and change nothing."""
+    """The engine must reject this too, and change nothing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +50,7 @@ class Node:
 
     @property
     def over(self) -> bool:
-        """Ended, and its process has let go."""
+        """Ended, with its lease released."""
         return self.state in TERMINAL and not self.leased
 
     @property
@@ -98,7 +97,7 @@ class Model:
             if any(other.workflow != node.workflow for other in node.after):
                 raise Refused("an edge leaves the workflow")
         if any(node.after for node in new) and self._circular(new):
-            raise Refused("they would wait for each other for ever")
+            raise Refused("they would wait for each other forever")
 
     def add(self, *new: Node) -> None:
         for node in new:
@@ -110,7 +109,7 @@ class Model:
                 node.parent.children.append(node)
 
     def _circular(self, new: list[Node]) -> bool:
-        """Whether a step could only start after its own end: what must happen before what, followed to the end."""
+        """Whether a step could only start after its own end: a depth-first search over what must happen before what."""
         everyone = [node for node in self.nodes.values() if node.state not in CONCLUDED] + new
         before: dict[tuple[str, Node], list[tuple[str, Node]]] = {}
         for node in everyone:
@@ -125,20 +124,20 @@ class Model:
             if node.parent is not None:
                 starts.append(("start", node.parent))
                 before.setdefault(("end", node.parent), []).append(("end", node))
-        done, under_way = set[object](), set[object]()
+        done, visiting = set[object](), set[object]()
 
-        def comes_back(event: tuple[str, Node]) -> bool:
+        def is_in_a_cycle(event: tuple[str, Node]) -> bool:
             if event in done:
                 return False
-            if event in under_way:
+            if event in visiting:
                 return True
-            under_way.add(event)
-            found = any(comes_back(earlier) for earlier in before.get(event, []))
-            under_way.discard(event)
+            visiting.add(event)
+            found = any(is_in_a_cycle(earlier) for earlier in before.get(event, []))
+            visiting.discard(event)
             done.add(event)
             return found
 
-        return any(comes_back(event) for event in list(before))
+        return any(is_in_a_cycle(event) for event in list(before))
 
     # readiness ------------------------------------------------------------------------------------------------
 
@@ -168,7 +167,7 @@ class Model:
         return [n for n in self.nodes.values() if self.ready(n) and (n.due is None or n.due <= now)]
 
     def unsatisfiable(self, node: Node) -> bool:
-        """Behind something that ended badly, so that only an operator can help."""
+        """Behind a step that ended badly, so that it can never run unless an operator acts."""
         if any(other.over and other.state in ENDED_BADLY for other in self.in_front(node)):
             return True
         dead = [other.over and other.state in ENDED_BADLY for other in node.after]
@@ -182,7 +181,7 @@ class Model:
     # the tick -------------------------------------------------------------------------------------------------
 
     def phase(self, number: int) -> Changes:
-        """Run one phase over everything, as far as it goes; returns what it changed."""
+        """Run one phase over all steps; returns what it changed."""
         changes: Changes = {}
 
         def to(node: Node, state: State, reason: str) -> None:
@@ -205,7 +204,7 @@ class Model:
                     to(node, state, reason)
 
     def _needed(self, node: Node) -> bool:
-        """A sleeping handler whose block has a failure, at root or under a Running parent."""
+        """A dormant handler whose block has a failure, at the root or under a Running parent."""
         return (
             node.dormant
             and (node.parent is None or (node.parent.state is State.RUNNING and node.parent.own_code_done))
@@ -258,7 +257,7 @@ class Model:
         reason: str,
         *only: State,
     ) -> bool:
-        """Apply a rule until it finds no one."""
+        """Apply a rule until it matches no step; returns whether it ever matched."""
         ever = False
         while found := [n for n in self.nodes.values() if (not only or n.state in only) and rule(n)]:
             ever = True
@@ -282,7 +281,7 @@ class Model:
     }
 
     def settle(self) -> None:
-        """Tick until a tick changes nothing. A phase that changed something ends its tick, but not two in a row."""
+        """Tick until nothing changes. A phase that changes something ends its tick, but not two ticks in a row."""
         changed, ended_early = True, False
         while changed:
             changed, whole, ended_early = False, ended_early, False
@@ -296,7 +295,7 @@ class Model:
     def dispatch(self, node: Node) -> None:
         node.state, node.reason = State.DISPATCHED, None
 
-    # a worker's words -------------------------------------------------------------------------------------------
+    # writes of workers ------------------------------------------------------------------------------------------
 
     def claim(self, node: Node) -> int:
         node.state, node.reason, node.leased = State.RUNNING, None, True
@@ -305,7 +304,7 @@ class Model:
         return node.token
 
     def finish(self, node: Node, token: int, outcome: str, now: datetime, seconds: float = 0.0) -> State | None:
-        """The new state, or None when the word came too late."""
+        """The new state, or None if the write is stale."""
         if node.state is not State.RUNNING or not node.leased or node.token != token:
             return None
         node.leased = False
@@ -334,7 +333,7 @@ class Model:
         node.leased = False
         return True
 
-    # an operator's ------------------------------------------------------------------------------------------------
+    # actions of operators -----------------------------------------------------------------------------------------
 
     def cancel(self, node: Node) -> None:
         if node.state in TERMINAL and node.state is not State.NOT_RUNNABLE:
@@ -348,7 +347,7 @@ class Model:
 
     def stop(self, node: Node) -> None:
         if node.state is not State.RUNNING:
-            raise Refused("it does not run")
+            raise Refused("it is not running")
         node.state, node.reason = State.STOPPED, "operator"
 
     def skip(self, node: Node) -> None:
@@ -363,39 +362,39 @@ class Model:
         node.own_code_done = True
 
     def _resolve(self, node: Node, state: State) -> None:
-        """What stood behind a failure that is resolved comes back, and so does a parent that has no other trouble."""
+        """Revive the steps behind a resolved failure, and the parent if it has no other failed child."""
         before, node.state, node.reason = node.state, state, "operator"
         if before not in ENDED_BADLY:
             return
-        back = self._all_that_come_back([], [node])
+        revived = self._all_to_revive([], [node])
         if node.parent is not None and not any(
             child.type == "default" and child.state in ENDED_BADLY for child in node.parent.children
         ):
-            back += self._all_that_come_back([], _failed_through_children(node, back) or [])
-        self._revive([other for other in back if other is not node])
+            revived += self._all_to_revive([], _failed_through_children(node, revived) or [])
+        self._revive([other for other in revived if other is not node])
 
     def retry(self, node: Node) -> set[int]:
-        """The ids of all that came back."""
+        """Returns the ids of all revived steps."""
         if node.state not in (*FAILED, State.CANCELLED):
-            raise Refused("it did not fail, or only stands behind something that did")
+            raise Refused("it did not fail, or is only behind a step that did")
         ancestors = _failed_through_children(node, [])
         if ancestors is None:
             raise Refused("an ancestor ended otherwise")
-        back = self._all_that_come_back([node], ancestors)
-        if any(other.leased for other in back):
-            raise Refused("a process has not let go")
+        revived = self._all_to_revive([node], ancestors)
+        if any(other.leased for other in revived):
+            raise Refused("a lease is not released yet")
         stuck = [c for c in node.children if c.type == "default" and c.state in ENDED_BADLY]
-        if node.own_code_done and stuck and not any(child in back for child in stuck):
+        if node.own_code_done and stuck and not any(child in revived for child in stuck):
             raise Refused("it would fail again at once")
-        asleep = [n for n in back if n.type == HANDLER and n is not node and not (n.attempts or n.own_code_done)]
-        self._revive(back)
+        asleep = [n for n in revived if n.type == HANDLER and n is not node and not (n.attempts or n.own_code_done)]
+        self._revive(revived)
         node.reason = "operator"
         for handler in asleep:
             handler.state, handler.reason = State.NOT_RUNNABLE, "dormant"
-        return {other.id for other in back}
+        return {other.id for other in revived}
 
-    def _all_that_come_back(self, whole: list[Node], raised: list[Node]) -> list[Node]:
-        """Whole: with what is below it. Raised: an ancestor of such a one, which failed only through its children."""
+    def _all_to_revive(self, whole: list[Node], raised: list[Node]) -> list[Node]:
+        """`whole`: steps with their descendants. `raised`: ancestors of those, which failed only through children."""
 
         def with_its_parent(node: Node) -> bool:
             parent = node.parent
@@ -421,13 +420,13 @@ class Model:
                     grown = True
         return list(dict.fromkeys(whole + raised))
 
-    def _revive(self, back: Iterable[Node]) -> None:
-        for node in back:
+    def _revive(self, revived: Iterable[Node]) -> None:
+        for node in revived:
             node.state = State.RUNNING if node.own_code_done else State.PENDING
             node.reason, node.due, node.attempts, node.retries = "revived", None, 0, 0
 
     def copy(self) -> Model:
-        """An independent one, to try things on."""
+        """An independent copy."""
         twin = Model()
         twin.paused = set(self.paused)
         for node in self.nodes.values():
@@ -452,11 +451,11 @@ def _under(node: Node, *states: State) -> bool:
     return node.parent is not None and node.parent.state in states
 
 
-def _failed_through_children(node: Node, back: list[Node]) -> list[Node] | None:
-    """Its ancestors that must come back with it, up to one that does anyway; None below one that ended otherwise."""
+def _failed_through_children(node: Node, revived: list[Node]) -> list[Node] | None:
+    """Its ancestors to revive with it, up to one that is revived anyway; None if one ended for another reason."""
     found = []
     for ancestor in node.ancestors():
-        if ancestor.state in UNFINISHED or ancestor in back:
+        if ancestor.state in UNFINISHED or ancestor in revived:
             break
         if (ancestor.state, ancestor.reason) != (State.FAILED, "children_failed"):
             return None

@@ -1,4 +1,4 @@
-"""What the tests of ticks share: one tick at a time, steps brought into every state, other processes."""
+"""Shared by the tests of ticks: single ticks, steps in every state, other processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUP = "alpha"
 
 
 def tick(app: Stepwell, group: str = GROUP, *, owner: str = "this test", batch_limit: int = BATCH_LIMIT) -> TickReport:
-    """Exactly one tick of one group, whether or not the probe sees work in it."""
+    """Exactly one tick of one group, whether or not the probe finds work in it."""
     report = Tick(app.database, owner, batch_limit).run(group)
     if report.error is not None:
         raise report.error
@@ -37,7 +37,7 @@ def ran(report: TickReport) -> list[int]:
 
 
 def run(runner: InlineRunner, *claims: Claim) -> None:
-    """Let these claims run to their end."""
+    """Run these claims to their end."""
     for claim in claims:
         runner._run(claim)
 
@@ -48,20 +48,20 @@ def run_level(engine: Engine, runner: InlineRunner, *labels: str) -> None:
 
 
 def force(engine: Engine, label: str, state: str) -> None:
-    """Move a step by plain SQL, as far as the transition table lets anyone."""
+    """Change the state of a step by plain SQL, as far as the transition table allows."""
     changed = engine.change("UPDATE steps SET state = :state WHERE id = :id", state=state, id=engine.refs[label].id)
     assert changed == 1
 
 
-def heal(engine: Engine, label: str) -> None:
-    """From now on the step does what it should: for retries that are to succeed."""
+def make_succeed(engine: Engine, label: str) -> None:
+    """Make the step succeed from now on, so that a retry completes it."""
     engine.change(
         "UPDATE steps SET arguments = :good WHERE id = :id", good='{"outcome": "ok"}', id=engine.refs[label].id
     )
 
 
 def every_state(engine: Engine, runner: InlineRunner) -> dict[str, Claim]:
-    """A tree whose descendants are in all nine states, some of them two and three levels down; returns open claims.
+    """A tree with descendants in all nine states, some of them two and three levels down; returns the open claims.
 
     Below `root` (Running, waiting): `done` Completed, `passed` Skipped, `broken` Failed, `halted` Stopped, `ended`
     Cancelled, `after` NotRunnable behind them, `mid` Running and waiting. Below `mid`: `busy` Running, `queued`
@@ -115,7 +115,7 @@ def wait_for_a_line():
 
 @contextmanager
 def process(script: str, *arguments: str, count: int = 1) -> Iterator[list[subprocess.Popen[str]]]:
-    """Python processes that run a script with `say` and `wait_for_a_line`; whatever is left of them is killed."""
+    """Python processes that run a script with `say` and `wait_for_a_line`; they are killed at the end."""
     started = [
         subprocess.Popen(
             [sys.executable, "-c", _PRELUDE + script, *arguments],
@@ -135,27 +135,27 @@ def process(script: str, *arguments: str, count: int = 1) -> Iterator[list[subpr
             child.communicate()
 
 
-def hears(child: subprocess.Popen[str], word: str) -> None:
-    """Wait until the process says this."""
+def expect_line(child: subprocess.Popen[str], word: str) -> None:
+    """Wait until the process prints this line."""
     assert child.stdout is not None
     line = child.stdout.readline()
     if line.strip() != word:
         _, errors = child.communicate()
-        raise AssertionError(f"waited for {word!r} and heard {line!r}\n{errors}")
+        raise AssertionError(f"expected {word!r}, got {line!r}\n{errors}")
 
 
-def tells(child: subprocess.Popen[str]) -> None:
-    """Let a process that waits for a line go on."""
+def send_line(child: subprocess.Popen[str]) -> None:
+    """Send the line that a process waits for."""
     assert child.stdin is not None
     child.stdin.write("\n")
     child.stdin.flush()
 
 
-def ends(child: subprocess.Popen[str]) -> str:
-    """Wait for the end of a process that must succeed; returns what it said since."""
-    said, errors = child.communicate(timeout=60)
+def wait_for_exit(child: subprocess.Popen[str]) -> str:
+    """Wait for the exit of a process that must succeed; returns the rest of its output."""
+    output, errors = child.communicate(timeout=60)
     assert child.returncode == 0, errors
-    return said
+    return output
 
 
 def ids(refs: list[StepRef]) -> list[int]:

@@ -164,7 +164,7 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
         (["show", "no-uuid"], "step no-uuid does not exist"),
         (["explain", "01a1e188-7f26-7001-9844-455d95432ee6"], "does not exist"),
         (["retry", "1"], "it has not ended"),
-        (["cancel", "1", "--who", "\x07"], "say who you are"),
+        (["cancel", "1", "--who", "\x07"], "must be 1 to 200 printable characters"),
         (["resume", "--workflow", "1"], "is not paused"),
         (["enqueue", "fetch", "--parent", "77"], "does not exist: 77"),
         (["enqueue", "fetch", "--arguments", '{"rates": [1, NaN]}'], "arguments.rates[1]"),

@@ -56,10 +56,10 @@ def test_a_limit_that_cannot_be_read_is_refused_and_nothing_changes(app: Stepwel
     [
         (None, "which app?"),
         ("shop", "does not name an app"),
-        ("no_such_module:app", "there is no module 'no_such_module'"),
+        ("no_such_module:app", "no module named 'no_such_module'"),
         ("json:dumps", "dumps"),
-        ("json:nothing", "json has no 'nothing'"),
-        ("json:decoder.nothing", "json has no 'decoder.nothing'"),
+        ("json:nothing", "module json has no variable 'nothing'"),
+        ("json:decoder.nothing", "module json has no variable 'decoder.nothing'"),
         ("json:decoder", "json:decoder is of type module"),
     ],
 )
@@ -73,7 +73,7 @@ BROKEN = {
     "raises": ("import settings\n\nsettings.read()", "settings.py:5: KeyError: 'DATABASE_URL'; nothing was started"),
     "unreadable": ("number = 1\nnumber = (", "unreadable.py:2: SyntaxError: '(' was never closed"),
     "through_another": ("import unreadable", "unreadable.py:2: SyntaxError"),
-    "exits": ("import sys\n\nsys.exit('bye')", "exits.py:3: SystemExit: bye; nothing was started: keep that below"),
+    "exits": ("import sys\n\nsys.exit('bye')", "exits.py:3: SystemExit: bye; nothing was started: move that below"),
     "json_wanted": ("import json_wanted.nothing", "json_wanted.py:1: ModuleNotFoundError: No module named"),
     "json_": ("import js", "json_.py:1: ModuleNotFoundError: No module named 'js'"),
     "library": ("import json\n\njson.loads('{')", "library.py:3: JSONDecodeError: Expecting property name"),

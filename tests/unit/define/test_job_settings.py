@@ -44,7 +44,7 @@ async def wait(error: BaseException) -> bool:
 )
 def test_a_setting_that_makes_no_sense_is_refused_by_its_name(app: Stepwell, setting: str, values: list[Any]) -> None:
     for value in values:
-        with pytest.raises(StepwellError, match=rf"the job 'work' cannot be defined: {setting} (is|must be) "):
+        with pytest.raises(StepwellError, match=rf"job 'work' cannot be defined: {setting} (is|must be) "):
             app.job(**{setting: value})(work)
     assert app.jobs.actions() == frozenset()
 

@@ -274,7 +274,7 @@ def test_an_annotation_that_cannot_be_resolved_does_not_cost_the_others_their_ty
 
     signature = Signature("take", take, take)
     assert "its parameter what arrives as plain data" in caplog.text
-    assert "cannot be turned into Unknown" in caplog.text
+    assert "cannot be converted to Unknown" in caplog.text
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     assert signature.typed({"at": moment.isoformat(), "what": [1]}) == {"at": moment, "what": [1]}
     assert signature.result("1.5") == Decimal("1.5")
@@ -306,8 +306,8 @@ def test_types_that_json_cannot_tell_apart_stay_as_stored_with_one_warning(
     assert signature.typed({"value": "1.5"}) == {"value": "1.5"}
     assert signature.result({"a": 1}) == {"a": 1}
     parameter, result = [record.getMessage() for record in caplog.records if record.name == "stepwell.jobs"]
-    assert parameter.startswith("the job take: its parameter value arrives as plain data")
-    assert result.startswith("the job take: its result arrives as plain data")
+    assert parameter.startswith("job take: its parameter value arrives as plain data")
+    assert result.startswith("job take: its result arrives as plain data")
 
 
 def test_annotations_without_ambiguity_give_no_warning(caplog: pytest.LogCaptureFixture) -> None:

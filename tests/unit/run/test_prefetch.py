@@ -99,7 +99,7 @@ def two_lines(tmp_path: Path) -> Iterator[Channel]:
 
 def test_short_steps_are_prefetched_and_run_in_order(line: Channel) -> None:
     waiting = line.claims(*[""] * 50)
-    assert len(line.executor.take(waiting, SHORT)) == 50
+    assert len(line.executor.start(waiting, SHORT)) == 50
     assert (line.executor.free(), line.executor.prefetched(), len(waiting)) == (0, 49, 0)
     assert set(line.until_ended(50).values()) == {"finish"}
     assert line.ran == [str(number) for number in range(50)]
@@ -107,7 +107,7 @@ def test_short_steps_are_prefetched_and_run_in_order(line: Channel) -> None:
 
 
 def test_prefetched_steps_are_spread_evenly_over_the_slots(two_lines: Channel) -> None:
-    two_lines.executor.take(two_lines.claims(*["wait"] * 7), SHORT)
+    two_lines.executor.start(two_lines.claims(*["wait"] * 7), SHORT)
     assert (two_lines.executor.free(), two_lines.executor.prefetched()) == (0, 5)
     two_lines.go()
     two_lines.until_ended(7)
@@ -116,59 +116,59 @@ def test_prefetched_steps_are_spread_evenly_over_the_slots(two_lines: Channel) -
 @pytest.mark.parametrize("pace", [None, 2 * PREFETCH_SECONDS])
 def test_only_short_steps_are_prefetched(line: Channel, pace: float | None) -> None:
     waiting = line.claims("", "", "")
-    assert [claim.step.label for claim in line.executor.take(waiting, pace)] == ["0"]
+    assert [claim.step.label for claim in line.executor.start(waiting, pace)] == ["0"]
     assert len(waiting) == 2
 
 
 def test_the_prefetch_is_bounded_by_the_duration_of_its_steps_and_by_a_maximum(line: Channel) -> None:
     waiting = line.claims(*["wait"] * (PREFETCH_LIMIT + 5))
-    assert len(line.executor.take(waiting, PREFETCH_SECONDS / 4)) == 4
-    assert len(line.executor.take(waiting, 0.0)) == PREFETCH_LIMIT - 4
+    assert len(line.executor.start(waiting, PREFETCH_SECONDS / 4)) == 4
+    assert len(line.executor.start(waiting, 0.0)) == PREFETCH_LIMIT - 4
     line.go()
 
 
 def test_a_step_with_a_time_limit_is_not_prefetched(line: Channel) -> None:
     waiting = line.claims("wait", "", timeout=60.0)
-    assert len(line.executor.take(waiting, SHORT)) == 1
+    assert len(line.executor.start(waiting, SHORT)) == 1
     line.go()
     line.until_ended(1)
-    assert len(line.executor.take(waiting, SHORT)) == 1
+    assert len(line.executor.start(waiting, SHORT)) == 1
 
 
 def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line: Channel) -> None:
     waiting = line.claims("wait")
     waiting += line.claims("", "", padding="x" * 500_000)
-    assert len(line.executor.take(waiting, SHORT)) == 1
+    assert len(line.executor.start(waiting, SHORT)) == 1
     line.go()
     line.until_ended(1)
     while waiting:
-        assert len(line.executor.take(waiting, SHORT)) == 1
+        assert len(line.executor.start(waiting, SHORT)) == 1
         line.until_ended(1)
     assert line.ran == ["0", "0", "1"]
 
 
 def test_steps_prefetched_behind_a_long_step_are_handed_back_and_never_begin(line: Channel) -> None:
-    line.executor.take(line.claims("wait", "", "", ""), SHORT)
-    line.until(lambda: line.ran and line.executor._slots[0].queue.is_held_up(time.monotonic()))
-    given_back = line.executor.give_back()
-    assert [claim.step.label for claim in given_back] == ["1", "2", "3"]
+    line.executor.start(line.claims("wait", "", "", ""), SHORT)
+    line.until(lambda: line.ran and line.executor._slots[0].queue.is_stalled(time.monotonic()))
+    withdrawn = line.executor.withdraw()
+    assert [claim.step.label for claim in withdrawn] == ["1", "2", "3"]
     assert line.executor.prefetched() == 0
-    assert line.executor.take(deque(given_back), SHORT) == [], "the slot is held up"
+    assert line.executor.start(deque(withdrawn), SHORT) == [], "the slot is held up"
     line.go()
     line.until_ended(1)
     assert line.ran == ["0"]
 
-    line.executor.take(deque(given_back), SHORT)
+    line.executor.start(deque(withdrawn), SHORT)
     line.until_ended(3)
     assert line.ran == ["0", "1", "2", "3"]
 
 
 def test_nothing_is_given_back_in_time_unless_everything_is_wanted(line: Channel) -> None:
-    line.executor.take(line.claims("wait", "", ""), SHORT)
+    line.executor.start(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
-    line.executor._slots[0].queue.begun_at = time.monotonic() + 60  # however slow this machine is
-    assert line.executor.give_back() == []
-    assert len(line.executor.give_back(everything=True)) == 2
+    line.executor._slots[0].queue.started_at = time.monotonic() + 60  # however slow this machine is
+    assert line.executor.withdraw() == []
+    assert len(line.executor.withdraw(everything=True)) == 2
     line.go()
     line.until_ended(1)
 
@@ -177,62 +177,62 @@ def test_no_step_runs_twice_while_prefetched_steps_are_recalled_again_and_again(
     waiting = two_lines.claims(*[""] * 200)
     ended: list[Ended] = []
     while len(ended) < 200:
-        two_lines.executor.take(waiting, SHORT)
-        waiting.extendleft(reversed(two_lines.executor.give_back(everything=True)))
+        two_lines.executor.start(waiting, SHORT)
+        waiting.extendleft(reversed(two_lines.executor.withdraw(everything=True)))
         ended += two_lines.executor.collect()
     assert Counter(two_lines.ran) == Counter(map(str, range(200)))
 
 
 def test_a_death_counts_for_the_step_that_ran_and_for_none_behind_it(line: Channel) -> None:
-    line.executor.take(line.claims("", "", "kill", "", ""), SHORT)
+    line.executor.start(line.claims("", "", "kill", "", ""), SHORT)
     assert line.until_ended(3) == {"0": "finish", "1": "finish", "2": "rescue"}
-    given_back = line.executor.give_back()
-    assert [claim.step.label for claim in given_back] == ["3", "4"]
+    withdrawn = line.executor.withdraw()
+    assert [claim.step.label for claim in withdrawn] == ["3", "4"]
     line.until(lambda: line.executor.free() == 1)
-    line.executor.take(deque(given_back), SHORT)
+    line.executor.start(deque(withdrawn), SHORT)
     assert line.until_ended(2) == {"3": "finish", "4": "finish"}
     assert line.ran == ["0", "1", "2", "3", "4"]
 
 
 def test_killing_a_run_hands_back_the_steps_prefetched_behind_it(line: Channel) -> None:
-    first, *others = taken = line.executor.take(line.claims("wait", "", ""), SHORT)
+    first, *others = taken = line.executor.start(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
-    line.executor.cut(first)
-    assert line.executor.give_back() == others
+    line.executor.abandon(first)
+    assert line.executor.withdraw() == others
     assert line.until(lambda: line.executor.free() == 1) == []
     assert len(taken) == 3
 
 
 def test_killing_a_step_that_has_not_begun_affects_no_other(line: Channel) -> None:
-    first, second, third = line.executor.take(line.claims("wait", "", ""), SHORT)
+    first, second, third = line.executor.start(line.claims("wait", "", ""), SHORT)
     line.until(lambda: line.ran)
-    line.executor.cut(second)
-    assert line.executor.give_back() == [third]
+    line.executor.abandon(second)
+    assert line.executor.withdraw() == [third]
     line.go()
     assert line.until_ended(1) == {first.step.label: "finish"}
     assert line.ran == ["0"]
 
 
 def test_killing_a_run_that_has_just_ended_affects_no_other(line: Channel) -> None:
-    first, second = line.executor.take(line.claims("", "wait"), SHORT)
+    first, second = line.executor.start(line.claims("", "wait"), SHORT)
     line_of_slot = line.executor._slots[0].queue.runs
     while line.ran != ["0", "1"]:  # it has said so, and nobody has listened
         time.sleep(0.001)
     assert [claim for _, claim in line_of_slot] == [first, second]
-    line.executor.cut(first)
+    line.executor.abandon(first)
     line.go()
     assert line.until_ended(1) == {"1": "finish"}
 
 
 def test_the_answer_to_a_request_reaches_a_slot_with_prefetched_steps(line: Channel) -> None:
     waiting = line.claims("checkpoint", "", "checkpoint", "")
-    line.executor.take(waiting, SHORT)
+    line.executor.start(waiting, SHORT)
     assert set(line.until_ended(4).values()) == {"finish"}
     assert line.ran == ["0", "1", "2", "3"]
 
 
 def test_a_cancelled_step_is_notified_but_not_the_one_before_it(line: Channel) -> None:
-    first, second = line.executor.take(line.claims("wait", "wait more"), SHORT)
+    first, second = line.executor.start(line.claims("wait", "wait more"), SHORT)
     line.until(lambda: line.ran)
     queue = line.executor._slots[0].queue
     line.executor.request_cancel(second)
@@ -246,41 +246,41 @@ def test_a_cancelled_step_is_notified_but_not_the_one_before_it(line: Channel) -
 
 
 def test_a_step_that_its_slot_had_not_read_is_not_charged_with_the_death(line: Channel) -> None:
-    (first, second) = line.executor.take(line.claims("wait", ""), SHORT)
+    (first, second) = line.executor.start(line.claims("wait", ""), SHORT)
     line.until(lambda: line.ran)
     line.executor._slots[0].queue.forget(first)  # as if it had just said that it has ended
     line.executor._slots[0].kill()
     assert line.until(lambda: line.executor.free() == 1) == []
-    assert line.executor.give_back() == [second]
+    assert line.executor.withdraw() == [second]
 
 
 def test_what_a_job_writes_into_the_pipe_costs_no_other_step_more_than_time(line: Channel) -> None:
-    line.executor.take(line.claims("nonsense", "", "wait", ""), SHORT)
+    line.executor.start(line.claims("nonsense", "", "wait", ""), SHORT)
     while line.ran != ["0", "1", "2"]:  # the worker has not listened yet
         time.sleep(0.001)
     assert line.until_ended(3) == {"0": "rescue", "1": "hand_back", "2": "hand_back"}
-    assert [claim.step.label for claim in line.executor.give_back()] == ["3"]
+    assert [claim.step.label for claim in line.executor.withdraw()] == ["3"]
 
 
 def test_killing_a_run_whose_process_has_just_died_is_harmless(line: Channel) -> None:
-    (first, second) = line.executor.take(line.claims("kill", ""), SHORT)
+    (first, second) = line.executor.start(line.claims("kill", ""), SHORT)
     while line.executor._slots[0].is_alive():
         time.sleep(0.001)
-    line.executor.cut(first)
-    assert line.executor.give_back() == [second]
+    line.executor.abandon(first)
+    assert line.executor.withdraw() == [second]
     assert line.until(lambda: line.executor.free() == 1) == []
 
 
 def test_a_program_with_a_default_socket_timeout_works(line: Channel) -> None:
     socket.setdefaulttimeout(5.0)
     try:
-        line.executor.take(line.claims("wait", ""), SHORT)
+        line.executor.start(line.claims("wait", ""), SHORT)
         line.until(lambda: line.ran)
-        assert len(line.executor.give_back(everything=True)) == 1
-        assert line.executor.give_back(everything=True) == []
+        assert len(line.executor.withdraw(everything=True)) == 1
+        assert line.executor.withdraw(everything=True) == []
         line.go()
         line.until_ended(1)
-        line.executor.take(line.claims(""), SHORT)
+        line.executor.start(line.claims(""), SHORT)
         line.until_ended(1)
     finally:
         socket.setdefaulttimeout(None)
@@ -289,13 +289,13 @@ def test_a_program_with_a_default_socket_timeout_works(line: Channel) -> None:
 def test_the_prefetch_never_exceeds_what_the_pipe_holds(line: Channel) -> None:
     waiting = line.claims("wait", *[""] * 50)
     queue = line.executor._slots[0].queue
-    while line.executor.take(deque([waiting[0]]), SHORT):
+    while line.executor.start(deque([waiting[0]]), SHORT):
         waiting.popleft()
-        queue.begun_at = time.monotonic() + 60  # however slow this machine is
+        queue.started_at = time.monotonic() + 60  # however slow this machine is
     assert len(queue.runs) == UNREAD_MESSAGES
     line.go()
     while waiting or line.executor.prefetched() or not line.executor.free():
-        line.executor.take(waiting, SHORT)
+        line.executor.start(waiting, SHORT)
         line.executor.collect()
     assert len(line.ran) == 51
 
@@ -306,5 +306,5 @@ def test_a_step_whose_own_transaction_blocks_its_checkpoint_gets_an_error_that_s
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
     monkeypatch.setattr(database, "CONFLICT_TRIES", 2)
     waiting = line.claims("checkpoint in its own way", "")
-    line.executor.take(waiting, SHORT)
+    line.executor.start(waiting, SHORT)
     assert line.until_ended(2) == {"0": "retry_later", "1": "finish"}

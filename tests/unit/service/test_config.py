@@ -238,7 +238,7 @@ color = true
         "stepwell.toml:8: [worker] slot: unknown setting; did you mean slots?",
         "stepwell.toml:9: [worker] rescues: unknown setting; did you mean [reaper] rescues?",
         "stepwell.toml:12: [worker] queues, item 2 = 7: expected a name",
-        'stepwell.toml:12: [worker] queues, item 3 = "a": expected every name once',
+        'stepwell.toml:12: [worker] queues, item 3 = "a": expected distinct names',
         'stepwell.toml:13: [worker] queues, item 4 = "b,c": expected a name without a comma',
         "stepwell.toml:14: [wroker]: unknown section; did you mean [worker]?",
         "stepwell.toml:15: [[reaper]]: expected a section, written as [reaper]",
@@ -254,8 +254,8 @@ color = true
     [
         ("[worker]\nslots = \n", "stepwell.toml:2: not valid TOML: Invalid value (column 9)"),
         ("[worker]\nslots = [\n", "stepwell.toml:2: not valid TOML: Invalid value (at the end of the file)"),
-        ("[worker]\nslots = 1\n\nslots = [\n2]", "stepwell.toml:4: [worker] slots: defined twice, first in line 2"),
-        ("[worker]\n[log]\n[worker]", "stepwell.toml:3: worker: defined twice, first in line 1"),
+        ("[worker]\nslots = 1\n\nslots = [\n2]", "stepwell.toml:4: [worker] slots: defined twice, first on line 2"),
+        ("[worker]\n[log]\n[worker]", "stepwell.toml:3: worker: defined twice, first on line 1"),
         ("a.b = 1\n[a]", "stepwell.toml:2: not valid TOML: Cannot declare ('a',) twice (column 3)"),
         (b"[worker]\n# caf\xe9", "stepwell.toml:2: byte 0xe9 is not UTF-8; save the file as UTF-8"),
         ("[worker]".encode("utf-16"), "stepwell.toml: encoded in UTF-16; save it as UTF-8"),
@@ -292,7 +292,7 @@ def test_a_broken_file_does_not_hide_what_is_wrong_in_the_environment(problems: 
         ("folder", "is a directory; expected a file"),
         ("file/x", "cannot be read: Not a directory"),
         ("loop", "cannot be read: Too many levels of symbolic links"),
-        ("nul\0", "not the name of a file: embedded null byte"),
+        ("nul\0", "not a valid file name: embedded null byte"),
     ],
 )
 def test_a_file_that_is_named_must_be_readable(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stepwell.share import Condition, HashRange, Part, UniqueId, hash_of, teach_md5
+from stepwell.share import Condition, HashRange, Partition, UniqueId, hash_of, register_md5
 from stepwell.share.ranges import HEX, Dialect, InvalidRange
 from tests.conftest import POSTGRES, SQLITE_MEMORY
 
@@ -24,14 +24,14 @@ uids = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 
 @resources
 def test_the_parts_are_disjoint_and_cover_all_sixteen_characters(resources: int) -> None:
-    parts = HashRange(resources).parts()
-    assert "".join(part.characters for part in parts) == HEX
-    assert [part.number for part in parts] == list(range(1, resources + 1))
+    partitions = HashRange(resources).partitions()
+    assert "".join(partition.characters for partition in partitions) == HEX
+    assert [partition.number for partition in partitions] == list(range(1, resources + 1))
 
 
 @resources
 def test_the_sizes_are_within_one_of_each_other_and_larger_parts_come_first(resources: int) -> None:
-    sizes = [len(part.characters) for part in HashRange(resources).parts()]
+    sizes = [len(partition.characters) for partition in HashRange(resources).partitions()]
     assert sizes == sorted(sizes, reverse=True)
     assert max(sizes) - min(sizes) <= 1
 
@@ -39,39 +39,39 @@ def test_the_sizes_are_within_one_of_each_other_and_larger_parts_come_first(reso
 @given(st.integers(1, 16), uids)
 def test_every_entity_belongs_to_exactly_one_part(resources: int, uid: Any) -> None:
     range_ = HashRange(resources)
-    assert [part for part in range_.parts() if part.holds(uid)] == [range_.part_of(uid)]
+    assert [partition for partition in range_.partitions() if partition.contains(uid)] == [range_.partition_of(uid)]
 
 
 def test_entities_spread_evenly() -> None:
     counts = [0] * 4
     for number in range(4_000):
-        counts[HashRange(4).part_of(number).number - 1] += 1
+        counts[HashRange(4).partition_of(number).number - 1] += 1
     assert all(900 < count < 1_100 for count in counts)
 
 
 @given(uids)
 def test_a_unique_id_is_one_part_with_everything(uid: Any) -> None:
-    (part,) = UniqueId().parts()
-    assert part == UniqueId().part_of(uid)
-    assert part.holds(uid)
+    (partition,) = UniqueId().partitions()
+    assert partition == UniqueId().partition_of(uid)
+    assert partition.contains(uid)
 
 
 @pytest.mark.parametrize("resources", [0, 17, -1, 2.5, "4", True, None], ids=repr)
 def test_resources_outside_of_1_to_16_are_refused(resources: Any) -> None:
-    with pytest.raises(InvalidRange, match="16 hex characters of a hash, so give it a whole number from 1 to 16"):
+    with pytest.raises(InvalidRange, match="16 hex characters of a hash, so pass a whole number from 1 to 16"):
         HashRange(resources)
 
 
 @pytest.mark.parametrize("column", ["", "a b", "a;--", "a.b.c.d", 'a"', "1a", "a.", "é", "a\n", "md5(a)"], ids=repr)
 def test_what_is_no_plain_name_of_a_column_never_reaches_sql(column: str) -> None:
-    for condition in (Part(1, "0").condition, Part(1, "0").condition_on_uid, Part(1, HEX).condition):
-        with pytest.raises(InvalidRange, match="is not the plain name of a column"):
+    for condition in (Partition(1, "0").condition, Partition(1, "0").condition_on_uid, Partition(1, HEX).condition):
+        with pytest.raises(InvalidRange, match="is not a plain column name"):
             condition(column, "sqlite")
 
 
 @pytest.mark.parametrize("uid", [1.5, True, None, b"a"], ids=repr)
 def test_an_id_that_databases_write_in_different_ways_is_refused(uid: Any) -> None:
-    with pytest.raises(InvalidRange, match="give its text, a whole number or a UUID"):
+    with pytest.raises(InvalidRange, match="pass a string, an integer or a UUID"):
         hash_of(uid)
 
 
@@ -107,7 +107,7 @@ def entities(request: pytest.FixtureRequest) -> Iterator[Entities]:
             yield Entities("postgres", postgres.execute)
     else:
         with closing(sqlite3.connect(":memory:")) as sqlite:
-            teach_md5(sqlite)
+            register_md5(sqlite)
             yield Entities("sqlite", sqlite.execute)
 
 
@@ -117,16 +117,16 @@ def test_sql_and_python_agree_on_which_entity_belongs_to_which_part(
     entities: Entities, resources: int, uids: list[Any]
 ) -> None:
     entities.replace(uids)
-    for part in HashRange(resources).parts():
-        expected = [place for place, uid in enumerate(uids) if part.holds(uid)]
-        assert entities.chosen_by(part.condition("entities.hash", entities.dialect)) == expected
-        assert entities.chosen_by(part.condition_on_uid("uid", entities.dialect)) == expected
+    for partition in HashRange(resources).partitions():
+        expected = [place for place, uid in enumerate(uids) if partition.contains(uid)]
+        assert entities.chosen_by(partition.condition("entities.hash", entities.dialect)) == expected
+        assert entities.chosen_by(partition.condition_on_uid("uid", entities.dialect)) == expected
 
 
 def test_rows_without_an_id_belong_to_the_only_part_and_to_no_one_of_several(entities: Entities) -> None:
     entities.replace([None, 7, UUID(int=7)])
-    for parts, expected in ((UniqueId().parts(), [0, 1, 2]), (HashRange(5).parts(), [1, 2])):
-        for condition in (Part.condition, Part.condition_on_uid):
-            column = "hash" if condition is Part.condition else "uid"
-            chosen = [entities.chosen_by(condition(part, column, entities.dialect)) for part in parts]
+    for partitions, expected in ((UniqueId().partitions(), [0, 1, 2]), (HashRange(5).partitions(), [1, 2])):
+        for condition in (Partition.condition, Partition.condition_on_uid):
+            column = "hash" if condition is Partition.condition else "uid"
+            chosen = [entities.chosen_by(condition(partition, column, entities.dialect)) for partition in partitions]
             assert sorted(place for places in chosen for place in places) == expected

@@ -1,4 +1,4 @@
-"""Creating steps: check, place, write, and mark what the new ones may decide, in one transaction."""
+"""Creating steps: check, place, write, and mark what the new steps affect, in one transaction."""
 
 from __future__ import annotations
 

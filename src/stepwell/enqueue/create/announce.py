@@ -1,4 +1,4 @@
-"""Telling those who follow changes that steps were created."""
+"""Reporting the creation of steps to the subscribers of changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.store import Change, Transaction
 
 
 def announce(tx: Transaction, placements: Iterable[Placement], now: datetime) -> None:
-    """Tell of all of them, if anybody follows."""
+    """Report the new steps, if there are subscribers."""
     if tx.collects_changes:
         tx.changed([_created(placement, now) for placement in placements])
 

@@ -1,4 +1,4 @@
-"""What is refused before anything is written."""
+"""Checks before anything is written."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from stepwell.store.engine import placement as placement_verbs
 
 
 def checked_arguments(drafts: Sequence[NewStep]) -> list[str]:
-    """Refuse what can be refused without a database; returns the arguments of each draft as JSON."""
+    """Check what needs no database; returns the arguments of each draft as JSON."""
     if len({draft.identity for draft in drafts}) < len(drafts):
-        raise InvalidStep("the same NewStep stands in the call twice")
+        raise InvalidStep("the same NewStep was passed twice")
     for draft in drafts:
         check(draft)
     return [encode_arguments(draft) for draft in drafts]
 
 
 def refuse_taken_uuids(tx: Transaction, placements: Sequence[Placement]) -> None:
-    """A uuid that the caller chose must be new, as a step's and as a block's."""
+    """A uuid chosen by the caller must not be that of an existing step or block."""
     chosen = [placement.uuid for placement in placements if placement.draft.uuid is not None]
     if not chosen:
         return
     taken = [row.uuid for row in placement_verbs.lock_steps(tx, ids=[], uuids=chosen)]
     if taken or len(set(chosen)) < len(chosen):
-        raise InvalidStep(f"a step with the uuid {(taken or chosen)[0]} exists already; nothing was written")
+        raise InvalidStep(f"a step with the uuid {(taken or chosen)[0]} already exists; nothing was written")
     refuse_names_of_blocks(tx, chosen)
 
 
 def known_by_key(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> dict[int, StepRef]:
-    """The steps of this call, by the identity of their draft, that exist already under their idempotency key."""
+    """The steps of this call that already exist under their idempotency key, by the identity of their drafts."""
     keyed: dict[str, tuple[NewStep, str]] = {}
     for draft, text in zip(drafts, arguments, strict=True):
         if draft.key is not None:
@@ -53,7 +53,7 @@ def known_by_key(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence
         if (row.action, codec.decode(row.arguments)) != (draft.action, codec.decode(text)):
             raise KeyConflict(
                 f"the key {draft.key!r} belongs to step {row.id} ({row.action}), "
-                "which has another action or other arguments; nothing was written"
+                "which has a different action or different arguments; nothing was written"
             )
         known[draft.identity] = StepRef(row.id, row.uuid)
     return known

@@ -1,4 +1,4 @@
-"""The one way in which steps are created, whatever API was called."""
+"""The one place where steps are created, whichever API was called."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stepwell.store import Conflict, Database, Transaction
 class Creator:
     """Writes new steps.
 
-    `declared` returns the queues that the app names; they are created with the first step that asks for one.
+    `declared` returns the queues that the app declares; each is created with the first step that uses it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Creator:
         self._names = NameCache(declared, self._uuids)
 
     def create(self, drafts: Iterable[NewStep], now: datetime, connection: Any = None) -> list[StepRef]:
-        """Create them all or none, in the caller's transaction if a connection is given."""
+        """Create all or none of them, in the caller's transaction if a connection is given."""
         drafts = list(drafts)
         arguments = checked_arguments(drafts)
         if not drafts:
@@ -49,10 +49,10 @@ class Creator:
                 return self._write(self._database.within(connection), drafts, arguments, now)
             except Conflict as conflict:
                 raise DatabaseBusy(
-                    f"another transaction is in the way of yours ({conflict}): roll yours back and try it again"
+                    f"your transaction conflicts with another ({conflict}): roll it back and retry it"
                 ) from conflict
         if is_alone(drafts):
-            uuid = self._uuids.next()  # outside of the transaction: the same step if that has to be repeated
+            uuid = self._uuids.next()  # outside of the transaction: a repetition creates the same step
             return self._database.transact(
                 lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)],
                 single=not self._database.hooks.has_transaction_hooks(),
@@ -60,7 +60,7 @@ class Creator:
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 
     def create_in(self, tx: Transaction, drafts: Sequence[NewStep], now: datetime) -> list[StepRef]:
-        """Create them in a transaction of Stepwell's own that does more than that."""
+        """Create them as part of a transaction of Stepwell's own."""
         return self._write(tx, drafts, checked_arguments(drafts), now)
 
     def names(self, tx: Transaction) -> Names:

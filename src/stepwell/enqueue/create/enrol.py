@@ -14,7 +14,7 @@ from stepwell.store.engine import agenda, creation
 
 
 def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
-    """Enrol steps of which only the ids are known."""
+    """Enrol steps by their ids alone."""
     new = _span(tx, ids)
     creation.add_to_blocks(tx, **new)
     creation.add_to_agenda(tx, **new, now=now)
@@ -22,7 +22,7 @@ def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
 
 
 def enrol_created(tx: Transaction, placements: Sequence[Placement], neighbours: Neighbours, now: datetime) -> None:
-    """What `enrol` does, without reading from the database what the placements say already."""
+    """The same as `enrol`, without reading from the database what the placements already contain."""
     created = _span(tx, [placement.id for placement in placements])
     connected = [placement for placement in placements if placement.shares_block or placement.dependencies]
     if any(_needs_a_tick(placement.draft) for placement in placements):
@@ -40,7 +40,7 @@ def enrol_created(tx: Transaction, placements: Sequence[Placement], neighbours: 
 
 
 def _undecided(connected: Sequence[Placement], neighbours: Neighbours) -> list[Placement]:
-    """Those that a tick must look at: all but the ones that wait for new steps alone, whose ends will mark them."""
+    """The steps that a tick must decide: all except those that wait only for new steps, whose ends will mark them."""
     lowest = lowest_indexes(connected)
 
     def waits_for_new_steps_alone(placement: Placement) -> bool:
@@ -58,11 +58,11 @@ def _is_dormant(step: object) -> bool:
 
 
 def _needs_a_tick(draft: NewStep) -> bool:
-    """Whether a tick has to admit it before any worker can see it."""
+    """Whether a tick has to open it before a worker can claim it."""
     return draft.concurrency_key is not None or draft.delay is not None or draft.dispatch_after is not None
 
 
 def _span(tx: Transaction, ids: Sequence[int]) -> dict[str, Any]:
-    """From the first id to the last; the ids themselves only if other transactions took some in between."""
+    """The range of the ids; the ids themselves only if other transactions have taken some in between."""
     first, last = min(ids), max(ids)
     return {"first": first, "last": last, "ids": list(ids) if last - first + 1 > len(ids) else None}

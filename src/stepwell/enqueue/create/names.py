@@ -1,4 +1,4 @@
-"""The names that a step may ask for: queues, and the groups in rotation."""
+"""The names that new steps use: queues, and the groups in rotation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepwell.store.engine import creation
 
 
 class NameCache:
-    """Remembers the queues and groups that it has seen, so that most calls need not read them."""
+    """Caches queues and groups, so that most calls need not read them."""
 
     def __init__(self, declared: Callable[[], Collection[str]], uuids: Uuid7Generator) -> None:
         self._declared = declared
@@ -27,8 +27,8 @@ class NameCache:
             rotation = creation.rotation(tx)
             if not rotation:
                 raise StepwellError(
-                    "no group has a place in the rotation (a column of `steps_dispatcher`): "
-                    "new steps would belong nowhere; nothing was written"
+                    "no group is in the rotation (a column of `steps_dispatcher`), so new steps cannot get a group; "
+                    "nothing was written"
                 )
             seen = self._seen = Names(seen.queues, rotation, self._uuids)
         requested = {draft.queue for draft in drafts if draft.queue is not None}
@@ -39,7 +39,7 @@ class NameCache:
         new = (requested - queues).intersection(self._declared())
         for queue in sorted(new):
             creation.add_queue(tx, name=queue)
-        # The new ones are not remembered: this transaction may be rolled back.
+        # The new ones are not cached: this transaction may be rolled back.
         return Names(queues | new, seen.rotation, self._uuids) if new else seen
 
     def read(self, tx: Transaction) -> Names:

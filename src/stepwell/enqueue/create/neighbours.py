@@ -1,4 +1,4 @@
-"""What new steps change about those that existed before."""
+"""What new steps change for existing ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwell.store.engine import creation
 
 
 def write_neighbours(tx: Transaction, neighbours: Neighbours, placements: Iterable[Placement]) -> None:
-    """Give existing parents their child block, and hold back what now comes after a new step."""
+    """Set the child block of existing parents, and withdraw existing steps that now come after a new one."""
     for parent_id, child_block in sorted(neighbours.child_blocks.items()):
         creation.set_child_block(tx, id=parent_id, child_block=child_block)
     if neighbours.has_dependents:
@@ -24,7 +24,7 @@ def write_neighbours(tx: Transaction, neighbours: Neighbours, placements: Iterab
 
 
 def lowest_indexes(placements: Iterable[Placement]) -> dict[tuple[str, str], int]:
-    """The lowest index of these in each block, for plain steps and exception handlers apart."""
+    """The lowest index of these in each block, separately for plain steps and exception handlers."""
     lowest: dict[tuple[str, str], int] = {}
     for placement in placements:
         sequence = (placement.block, placement.draft.type)

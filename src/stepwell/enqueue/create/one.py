@@ -1,4 +1,4 @@
-"""Writing one step that has to do with no other: the commonest call, in the fewest round trips."""
+"""Writing one step without connections: the most common call, in the fewest round trips."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepwell.store.engine import creation
 
 
 def is_alone(drafts: Sequence[NewStep]) -> bool:
-    """Whether it is one step without any connection, key or uuid of its own, which `create_independent` can write."""
+    """Whether it is a single step without connections, key or chosen uuid, which `create_independent` can write."""
     if len(drafts) != 1:
         return False
     (draft,) = drafts
@@ -31,7 +31,7 @@ def is_alone(drafts: Sequence[NewStep]) -> bool:
 
 
 def write_alone(tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str, names: Names) -> StepRef:
-    """Insert the step, put it on the agenda and wake those who wait for it, in one statement."""
+    """Insert the step, add it to the agenda and send the wake-ups, in one statement."""
     kind, of = draft.relatable or (None, None)
     moment = due(draft, now)
     wakes = [Wake.WORK] if draft.concurrency_key is None and moment is None else [Wake.WORK, Wake.DECISIONS]

@@ -1,7 +1,7 @@
-"""Where a new step stands: its parent, block and index, its workflow and group, its queue and priority.
+"""The placement of a new step: its parent, block and index, its workflow and group, its queue and priority.
 
-Steps that are connected (parent and child, one block, a DAG edge) share one workflow and one group. Creating steps
-through the API and adopting rows that plain SQL wrote both come through here.
+Connected steps (parent and child, one block, a DAG edge) share one workflow and one group. Both creating steps through
+the API and adopting rows written by plain SQL use this package.
 """
 
 from __future__ import annotations

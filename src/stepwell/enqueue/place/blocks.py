@@ -1,4 +1,4 @@
-"""Blocks: a child stands in its parent's child block; a step that names a block joins it, below the block's parent."""
+"""Blocks: a child belongs to its parent's child block; a step that names a block joins it, below the block's parent."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def assign_blocks(
     uuids: Uuid7Generator,
 ) -> None:
     """Give every step its block, and its parent if it names only the block."""
-    announced = {p.child_block: p for p in placements if p.child_block}
-    if len(announced) != sum(1 for p in placements if p.child_block):
-        raise InvalidStep("two steps announce the same child_block; a block has one parent")
-    for block, placement in announced.items():
+    declared = {p.child_block: p for p in placements if p.child_block}
+    if len(declared) != sum(1 for p in placements if p.child_block):
+        raise InvalidStep("two steps declare the same child_block; a block has one parent")
+    for block, placement in declared.items():
         _refuse_occupied(tx, block, placement, placement.id)
     existing = _ExistingBlocks(tx, neighbours)
     for placement in placements:
@@ -34,7 +34,7 @@ def assign_blocks(
         if named is not None:
             named = require_uuid(named, "block")
             if placement.parent is None:
-                placement.parent = announced.get(named) or existing.parent_of(named)
+                placement.parent = declared.get(named) or existing.parent_of(named)
         if placement.parent is not None:
             _refuse_ended(placement)
             if (
@@ -55,7 +55,7 @@ class _ExistingBlocks:
         self._tx = tx
         self._neighbours = neighbours
         self._parents: dict[str, ExistingStep | None] = {}
-        self._roots: dict[str, Placement | ExistingStep] = {}  # of root blocks: a step that stands in them already
+        self._roots: dict[str, Placement | ExistingStep] = {}  # of root blocks: a step that belongs to them already
 
     def parent_of(self, block: str) -> ExistingStep | None:
         """The step whose child block this is; None for a root block, whose steps have no parent."""
@@ -78,7 +78,7 @@ class _ExistingBlocks:
         return None
 
     def join_root_block(self, placement: Placement, block: str, namesake: Placement | None) -> None:
-        """`namesake` is the step of this call, if any, whose uuid is the name of the block: the block is its own."""
+        """`namesake` is the step of this call, if any, whose uuid is the name of the block: it owns the block."""
         placement.block = block
         placement.has_dependents = True
         if namesake is not None and namesake.parent is None:
@@ -93,7 +93,7 @@ def _refuse_occupied(tx: Transaction, block: str, placement: Placement, parent_i
     placement_verbs.lock_name(tx, name=f"block {block}")
     if (taken_by := placement_verbs.occupant_of_block(tx, block=block, parent=parent_id)) is not None:
         raise InvalidStep(
-            f"{placement.name!r} makes {block} a child_block, but step {taken_by} already has it; nothing was written"
+            f"{placement.name!r} uses {block} as child_block, but step {taken_by} already uses it; nothing was written"
         )
 
 
@@ -115,7 +115,7 @@ def _child_block_of(
     neighbours: Neighbours,
     uuids: Uuid7Generator,
 ) -> str:
-    """The parent's child block, which comes into being with its first child."""
+    """The parent's child block, which is created with its first child."""
     if isinstance(parent, Placement):
         parent.has_children = True
         parent.child_block = parent.child_block or named or uuids.next()
@@ -128,11 +128,11 @@ def _child_block_of(
     if named is not None and named != block:
         raise InvalidStep(f"{placement.name!r} names block {named}, but its parent's child block is {block}")
     if placement.uuid == block:
-        raise InvalidStep(f"{placement.name!r} has the uuid of its parent's child block, {block}; give it another")
+        raise InvalidStep(f"{placement.name!r} has the uuid of its parent's child block, {block}; use a different one")
     return block
 
 
 def refuse_names_of_blocks(tx: Transaction, uuids: Sequence[str]) -> None:
-    """At first a step is alone in a block named after its uuid: no other step may stand in that block already."""
+    """A step starts in a block named after its uuid: no other step may belong to that block already."""
     for name in placement_verbs.existing_blocks(tx, uuids=uuids):
-        raise InvalidStep(f"the uuid {name} is the name of a block that others have; give the step another")
+        raise InvalidStep(f"the uuid {name} is the name of an existing block; use a different one")

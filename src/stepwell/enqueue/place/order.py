@@ -1,4 +1,4 @@
-"""The order of writing: a parent before its children, because their rows name its id."""
+"""The order of writing: a parent before its children, because their rows refer to its id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepwell.model.errors import InvalidStep
 
 
 def parents_first(placements: Sequence[Placement]) -> list[Placement]:
-    """The same placements, each after its parent; refuses steps that are each other's ancestors."""
+    """The same placements, each after its parent; rejects steps that are each other's ancestors."""
     ordered: list[Placement] = []
     is_ordered: dict[int, bool] = {}  # False while the ancestors of a step are being ordered
     for placement in placements:

@@ -1,4 +1,4 @@
-"""A step on its way into the database, and what it changes about the steps that are there already."""
+"""The placement of a step that is about to be written, and what it changes for existing steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwell.store.engine.placement import ExistingStep
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that new steps are given: those of existing queues, of groups in rotation, and uuids for new blocks."""
+    """Names for new steps: the existing queues, the groups in rotation, and uuids for new blocks."""
 
     queues: set[str]
     rotation: Sequence[str]
@@ -24,7 +24,7 @@ class Names:
 
 @dataclass(slots=True, eq=False)
 class Placement:
-    """A new step: what was asked for, and what follows from that."""
+    """A new step: its draft, and the columns derived from it."""
 
     draft: NewStep
     uuid: str
@@ -33,7 +33,7 @@ class Placement:
     parent: Placement | ExistingStep | None = None
     block_root: Placement | ExistingStep | None = None  # the first step of a root block that this one joins
     dependencies: Sequence[Placement | ExistingStep] = ()
-    # A step is alone in a block and a workflow of its own until something connects it with others.
+    # Until something connects it with others, a step has a block and a workflow of its own.
     block: str = field(init=False)
     workflow: str = field(init=False)
     index: int = field(init=False)
@@ -62,7 +62,7 @@ class Placement:
 
     @property
     def is_dormant(self) -> bool:
-        """Exception handlers are created NotRunnable, and promoted when their block fails."""
+        """Exception handlers are created NotRunnable and promoted when their block fails."""
         return self.draft.type == "resolve-exception"
 
 
@@ -77,7 +77,7 @@ class Neighbours:
 
 
 def names_others(draft: NewStep) -> bool:
-    """Whether a draft asks for any connection, or for a group that its connections must share."""
+    """Whether a draft has any connection, or names a group that its connections must share."""
     return (
         draft.parent is not None
         or bool(draft.depends_on)

@@ -1,4 +1,4 @@
-"""The order in which placements are filled in."""
+"""Placing new steps: fills in the placements, one aspect after another."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def place(
     names: Names,
     known: Mapping[int, StepRef] = MappingProxyType({}),
 ) -> tuple[list[Placement], Neighbours]:
-    """Fill in every placement, or refuse with the reason. Locks the existing steps that are involved.
+    """Fill in every placement, or raise InvalidStep. Locks the existing steps that are involved.
 
-    `known` are drafts of the same call, by their identity, that exist already under their idempotency key. Returns the
-    placements with parents before their children, and what they change about existing steps.
+    `known` are drafts of the same call, by identity, that already exist under their idempotency key. Returns the
+    placements with parents before their children, and what changes for existing steps.
     """
     neighbours = Neighbours()
-    # Most steps of a big call name no other step: they need a group and a queue, and none of the rest.
+    # Most steps of a large call refer to no other step: they only need a group and a queue.
     naming = [placement for placement in placements if names_others(placement.draft)]
     new: dict[int | str, Placement] = {}  # by the identity of the draft, and by uuid
     if naming:
@@ -45,14 +45,14 @@ def place(
         _assign_queue(placement, names.queues)
     if any(placement.dependencies for placement in naming):
         refuse_cycles(tx, placements, neighbours.joined_blocks | set(neighbours.child_blocks.values()))
-    # Written last, so that a refusal leaves nothing behind in the caller's transaction.
+    # Written last, so that an error leaves nothing behind in the caller's transaction.
     for group in sorted({placement.draft.group for placement in naming if placement.draft.group is not None}):
         creation.ensure_group(tx, group=group)
     return in_order, neighbours
 
 
 def _assign_queue(placement: Placement, queues: set[str]) -> None:
-    """A high priority is inherited from the parent or the block; the queue follows from it unless it was chosen."""
+    """High priority is inherited from the parent or the block; it decides the queue unless the draft names one."""
     placement.priority = placement.draft.priority
     if (above := placement.parent or placement.block_root) is not None and placement.priority != "high":
         placement.priority = above.priority

@@ -9,7 +9,7 @@ DEFAULT_QUEUE: Final = "default"
 
 
 def queue_of(requested: str | None, priority: str, queues: set[str]) -> str:
-    """The requested queue if it exists; steps of high priority have a queue of their own.
+    """The requested queue if it exists; by default, high-priority steps go to the queue `priority`.
 
     >>> queue_of("emails", "high", {"emails"}), queue_of("unknown", "high", {"emails"}), queue_of(None, "high", set())
     ('emails', 'default', 'priority')

@@ -1,4 +1,4 @@
-"""The steps that a draft names as its parent and its dependencies: found, and locked where they exist already."""
+"""Resolving the parent and the dependencies that a draft refers to; existing steps are locked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def find_existing(
     new: Mapping[int | str, Placement],
     known: Mapping[int, StepRef],
 ) -> dict[int | str, ExistingStep]:
-    """The existing steps that these name, locked: by id, and by uuid."""
+    """The existing steps that these drafts refer to, locked; by id and by uuid."""
     ids, uuids = set[int](), set[str]()
     for placement in placements:
         draft = placement.draft
@@ -28,7 +28,7 @@ def find_existing(
             match known.get(id(step), step):
                 case Step() | StepRef() as existing if existing.id:
                     ids.add(existing.id)
-                case StepRef() as child if (uuid := child.uuid) not in new:  # a child that had no id yet when named
+                case StepRef() as child if (uuid := child.uuid) not in new:  # a child that had no id yet
                     uuids.add(uuid)
                 case int(number) if abs(number) < 2**63:
                     ids.add(number)
@@ -44,24 +44,24 @@ def find_existing(
 
 
 def refuse_unplaced(row: ExistingStep) -> None:
-    """A row of plain SQL has no group before a tick has adopted it, so nothing can share its group yet."""
+    """A row written by plain SQL has no group until a tick adopts it, so nothing can share its group yet."""
     if row.group is None:
         raise InvalidStep(
-            f"step {row.id} was written by plain SQL and gets its place at the next tick; "
-            "nothing was written: tie others to it when that has happened"
+            f"step {row.id} was written by plain SQL and is not adopted before the next tick; "
+            "nothing was written: connect other steps to it after that"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What the drafts of one call may name: each other, and steps that exist."""
+    """What the drafts of one call may refer to: each other, and existing steps."""
 
     new: Mapping[int | str, Placement]
     known: Mapping[int, StepRef]
     existing: Mapping[int | str, ExistingStep]
 
     def resolve(self, placement: Placement, neighbours: Neighbours) -> None:
-        """Replace what the draft names by the placements and rows that it means."""
+        """Replace the references of the draft by placements and rows."""
         draft = placement.draft
         if draft.parent is not None:
             placement.parent = self._step(placement, draft.parent, "parent")
@@ -70,7 +70,7 @@ class References:
         if draft.child_block is not None:
             placement.child_block = require_uuid(draft.child_block, "child_block")
             if placement.child_block == placement.uuid:
-                raise InvalidStep(f"{placement.name!r} has its own uuid for a child_block; give it another")
+                raise InvalidStep(f"{placement.name!r} uses its own uuid as child_block; use a different one")
 
     def _resolve_dependencies(self, placement: Placement, neighbours: Neighbours) -> None:
         dependencies: dict[int, Placement | ExistingStep] = {}
@@ -92,7 +92,9 @@ class References:
         step = self.known.get(id(step), step)
         if isinstance(step, NewStep):
             if id(step) not in self.new:
-                raise InvalidStep(f"{placement.name!r} names a new step as its {role} that is not part of this call")
+                raise InvalidStep(
+                    f"{placement.name!r} refers to a new step as its {role} that is not part of this call"
+                )
             return self.new[id(step)]
         if isinstance(step, Step | StepRef):
             step = step.id or step.uuid
@@ -100,5 +102,5 @@ class References:
         if isinstance(key, str) and key in self.new:
             return self.new[key]
         if key not in self.existing:
-            raise InvalidStep(f"{placement.name!r} names a {role} that does not exist: {key}")
+            raise InvalidStep(f"{placement.name!r} refers to a {role} that does not exist: {key}")
         return self.existing[key]

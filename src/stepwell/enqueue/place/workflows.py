@@ -1,7 +1,6 @@
 """The workflow and the group of new steps: connected steps share both.
 
-Which steps of a call are connected is found with a union-find over their parents, block roots, dependencies and the
-workflows that they name.
+A union-find over parents, block roots, dependencies and named workflows finds the connected steps of a call.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def assign_workflows(
 
 
 def _components(placements: Sequence[Placement], naming: Sequence[Placement]) -> list[tuple[list[Placement], bool]]:
-    """The connected components, in the order of the call; False for steps that name nothing and nobody names."""
+    """The connected components, in the order of the call; False for a step without any connection."""
     if not naming:
         return [([placement], False) for placement in placements]
     connections = _Connections(naming)
@@ -45,7 +44,7 @@ def _components(placements: Sequence[Placement], naming: Sequence[Placement]) ->
 
 
 class _Connections:
-    """A union-find: every step leads, over its leaders, to the one that represents its component."""
+    """A union-find: following the leaders of a step leads to the representative of its component."""
 
     def __init__(self, naming: Sequence[Placement]) -> None:
         self._leaders: dict[int, Placement] = {}
@@ -92,13 +91,13 @@ def _workflow_and_group(tx: Transaction, members: Sequence[Placement]) -> tuple[
             requested.setdefault(draft.group, placement)
     if len(workflows) > 1:
         raise InvalidStep(
-            f"{members[0].name!r} would tie workflows {' and '.join(sorted(workflows))} together; "
+            f"{members[0].name!r} would connect workflows {' and '.join(sorted(workflows))}; "
             "parents, blocks and dependencies must stay inside one workflow"
         )
     workflow, group = next(iter(workflows.items())) if workflows else (_root_of(members).uuid, "")
     if len(requested) > 1 or (group and requested and group not in requested):
         raise InvalidStep(
-            f"steps that belong together share one group; {members[0].name!r} and those tied to it "
+            f"connected steps share one group; {members[0].name!r} and the steps connected to it "
             f"ask for {', '.join(sorted(requested.keys() | ({group} - {''})))}"
         )
     return workflow, next(iter(requested), group)

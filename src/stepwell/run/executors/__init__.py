@@ -1,7 +1,7 @@
-"""Where a step's code runs: in a thread, on an event loop, in a process of its own.
+"""Where a step's code runs: in a thread, on an event loop, or in a process of its own.
 
-An executor starts claimed steps and returns how they ended. It decides nothing: when a run is over time or its step
-was cancelled, the worker tells it so.
+An executor starts claimed steps and returns how they ended. It decides nothing: the worker tells it when to cancel or
+abandon a run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ended
 
-# A step that was prefetched behind another begins within this time, or in another slot.
+# A prefetched step starts within this time, or is withdrawn and starts in another slot.
 PREFETCH_SECONDS: Final = 0.02
 
 ExecutorKind: TypeAlias = Literal["process", "thread", "async"]
@@ -24,47 +24,47 @@ class Executor(ABC):
     """Runs as many steps at once as it has slots."""
 
     slots: int
-    can_end_runs: bool  # code in a thread cannot be ended: the lease of a cancelled step stands until it returns
+    can_end_runs: bool  # a thread cannot be killed: the lease of a cancelled step is held until its code returns
 
     @abstractmethod
     def free(self) -> int:
-        """How many slots have nothing to do."""
+        """How many slots are idle."""
 
     @abstractmethod
-    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
-        """Begin the first of those that wait, as many as can be begun now; returns those. Never blocks.
+    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+        """Start as many of the waiting claims as possible, first come first served; returns those. Never blocks.
 
-        `pace` is how many seconds a step takes, where that is known: short ones may be prefetched for a slot.
+        `pace` is how many seconds a step takes, if known: short ones may be prefetched for a slot.
         """
 
-    def is_held_up(self) -> bool:
-        """Whether it can begin nothing, however short, before something that runs gives way."""
+    def is_stalled(self) -> bool:
+        """Whether nothing can start, however short, until a current run ends or yields."""
         return False
 
     def prefetched(self) -> int:
-        """How many of the steps that were taken wait for the one before them."""
+        """How many started claims are prefetched: they wait for the run before them."""
         return 0
 
-    def give_back(self, *, everything: bool = False) -> list[Claim]:
-        """Prefetched steps that would have to wait too long (or all of them): they have not begun, and never will."""
+    def withdraw(self, *, everything: bool = False) -> list[Claim]:
+        """Withdraw prefetched steps that would wait too long (or all of them): they have not run and will not."""
         return []
 
     @abstractmethod
     def files(self) -> Sequence[Any]:
-        """What becomes readable when there is something to collect."""
+        """Files that become readable when there is something to collect."""
 
     @abstractmethod
     def collect(self) -> list[Ended]:
-        """The runs that have ended since the last time; never blocks."""
+        """The runs that have ended since the last call; never blocks."""
 
     @abstractmethod
     def request_cancel(self, claim: Claim) -> None:
-        """Let the code know that its result will not count."""
+        """Tell the code that its result will be ignored."""
 
     @abstractmethod
-    def cut(self, claim: Claim) -> None:
-        """End a run, or forget it: whatever it still does is ignored."""
+    def abandon(self, claim: Claim) -> None:
+        """Kill a run if possible; its ending is ignored in any case."""
 
     @abstractmethod
     def close(self) -> None:
-        """End everything that still runs."""
+        """Stop the slots; kills what still runs if possible."""

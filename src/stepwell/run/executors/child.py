@@ -1,4 +1,4 @@
-"""The inside of a slot: a process that runs one step after the other and talks through a pipe."""
+"""The child process of a slot: runs one step after another and exchanges messages with its worker through a pipe."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 def serve(connection: Connection, permits: Connection, app_name: str, cancelled: c_uint64, max_memory: int) -> None:
-    """Run one step after the other until the pipe is closed. What has ended is said before the next one begins."""
+    """Run steps until the pipe is closed. The end of each is sent before the next one starts."""
     set_up_process(max_memory)
     try:
         app = load_app(app_name)
     except Exception as error:
         send(connection, Message(kind="broken", error=f"{describe(error)}\n{stack_of(error)}"))
         return
-    gc.freeze()  # what was imported stays: looking through it again and again would cost each run a microsecond or two
+    gc.freeze()  # imported objects live forever: scanning them in each collection costs a run a microsecond or two
     send(connection, Message(kind="ready"))
     pid = os.getpid()
     incoming = IncomingRuns(connection, permits)
@@ -48,7 +48,7 @@ def serve(connection: Connection, permits: Connection, app_name: str, cancelled:
             channel = PipeChannel(connection, incoming, number, cancelled)
             ending = _run(app, app_name, step, channel)
             if os.getpid() != pid:
-                os._exit(0)  # a copy that the job forked and let return: it has nothing to say here
+                os._exit(0)  # a process that the job forked and that returned here
             channel.close()
             _flush(sys.stdout)
             _flush(sys.stderr)
@@ -58,7 +58,7 @@ def serve(connection: Connection, permits: Connection, app_name: str, cancelled:
 def _flush(stream: Any) -> None:
     try:
         stream.flush()
-    except Exception:  # closed, broken, replaced: whatever the job did to it
+    except Exception:  # the job may have closed, broken or replaced it
         return
 
 
@@ -66,7 +66,7 @@ def _run(app: Stepwell, app_name: str, step: ClaimedStep, channel: PipeChannel) 
     try:
         definition = app.jobs[step.action]
     except UnknownAction as error:
-        where = f"{app_name}, as the processes of this worker import it, does not define it: is it defined elsewhere?"
+        where = f"{app_name}, as imported by the processes of this worker, does not define it; define it at import time"
         return Ending(verb="fail", reason=reasons.ERROR, error=f"{describe(error)}; {where}")
     return run_here(definition, RunningStep(step, channel, app.clock), step.arguments)
 
@@ -75,5 +75,7 @@ def _ended(number: int, ending: Ending) -> bytes:
     try:
         return msgspec.msgpack.encode(Message(kind="ended", number=number, ending=ending))
     except Exception as error:
-        failed = Ending(verb="fail", reason=reasons.ERROR, error=f"how it ended cannot be told: {describe(error)}")
+        failed = Ending(
+            verb="fail", reason=reasons.ERROR, error=f"the end of the run cannot be sent: {describe(error)}"
+        )
         return msgspec.msgpack.encode(Message(kind="ended", number=number, ending=failed))

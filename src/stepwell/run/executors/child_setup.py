@@ -1,4 +1,4 @@
-"""Setting up the process of a slot: its own group, its signals, its memory, and an end with its worker."""
+"""Setting up the process of a slot: its process group, signals and memory limit, and its death with its worker."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def set_up_process(max_memory: int) -> None:
-    os.setsid()  # a group of its own: Ctrl-C is for the worker, and ending this process ends what it started
+    os.setsid()  # own process group: Ctrl-C goes to the worker only, and killing the group kills what a job started
     _leave_signals_to_the_worker()
     _allow_fork_server_to_end()
-    # A process like any other: multiprocessing would forbid a daemon to have children, and jobs may want some.
+    # multiprocessing does not let daemons have children, but jobs may start processes.
     multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-    if sys.platform == "linux":  # nobody is left behind when the worker is killed, and with it the fork server
+    if sys.platform == "linux":  # die with the worker: killing it also ends the fork server, our parent
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if max_memory:
@@ -31,7 +31,7 @@ def set_up_process(max_memory: int) -> None:
 
 
 def _allow_fork_server_to_end() -> None:
-    """It ends when nobody holds this file open any more; each of its children is given a copy."""
+    """The fork server exits when no process holds this file open; each of its children inherits a copy."""
     server = getattr(forkserver, "_forkserver", None)
     file = getattr(server, "_forkserver_alive_fd", None)
     if server is not None and file is not None:
@@ -40,10 +40,10 @@ def _allow_fork_server_to_end() -> None:
 
 
 def _leave_signals_to_the_worker() -> None:
-    """It decides when this process has to end.
+    """The worker decides when this process ends.
 
-    Handlers, because what is ignored would be ignored by every program that a job starts; and only here, because a job
-    may have to end a process that it forked.
+    With handlers, because SIG_IGN would be inherited by every program that a job starts. Only in this process, because
+    a job must be able to terminate a process that it forked.
     """
     pid = os.getpid()
 

@@ -1,4 +1,4 @@
-"""What threads and coroutines have in common: they run in the worker's process, and use its database."""
+"""What threads and coroutines have in common: they run in the worker's process and use its database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stepwell.store import Database
 
 
 class InProcessExecutor(Executor):
-    """Keeps the channels of all runs; a subclass starts them."""
+    """Tracks the channels of all runs; a subclass starts them."""
 
     can_end_runs = False
 
@@ -34,21 +34,21 @@ class InProcessExecutor(Executor):
         self._channels: dict[tuple[int, int], DirectChannel] = {}
 
     @abstractmethod
-    def _begin(self, claim: Claim, channel: DirectChannel) -> None: ...
+    def _start_run(self, claim: Claim, channel: DirectChannel) -> None: ...
 
     def free(self) -> int:
         return self.slots - len(self._channels)
 
-    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
         for claim in taken:
             channel = DirectChannel(self._database, self._finisher, claim)
             self._channels[claim.key] = channel
-            self._begin(claim, channel)
+            self._start_run(claim, channel)
         return taken
 
     def _run_here(self, claim: Claim, channel: DirectChannel) -> None:
-        """The whole run, in the calling thread."""
+        """Run a step in the calling thread."""
         try:
             step = RunningStep(claim.step, channel, self._database.clock)
             self._end(claim, run_here(self._registry[step.action], step, claim.step.arguments))
@@ -56,7 +56,7 @@ class InProcessExecutor(Executor):
             self._end(claim, error)
 
     def _end(self, claim: Claim, ending: Ending | BaseException) -> None:
-        """Called from wherever the run has ended."""
+        """Called in the thread in which the run has ended."""
         if isinstance(ending, BaseException):
             ending = Ending(verb="fail", reason="error", error=describe(ending), stack=stack_of(ending))
         self._ended.append((claim, ending))
@@ -70,7 +70,7 @@ class InProcessExecutor(Executor):
         ended = []
         while self._ended:
             claim, ending = self._ended.popleft()
-            if self._channels.pop(claim.key, None) is not None:  # else it was cut off, and nothing counts any more
+            if self._channels.pop(claim.key, None) is not None:  # else it was abandoned: ignore its ending
                 ended.append((claim, ending))
         return ended
 
@@ -78,8 +78,8 @@ class InProcessExecutor(Executor):
         if claim.key in self._channels:
             self._channels[claim.key].request_cancel()
 
-    def cut(self, claim: Claim) -> None:
+    def abandon(self, claim: Claim) -> None:
         channel = self._channels.pop(claim.key, None)
         if channel is not None:
-            channel.cut_off = True
+            channel.is_abandoned = True
             channel.request_cancel()

@@ -1,7 +1,7 @@
-"""The messages of a child, read without ever waiting for the rest of one.
+"""Messages from a child, read without blocking.
 
-A child can die, or be stopped, in the middle of a message, and what it forked may keep the pipe open: reading until the
-message is complete could block for ever.
+A child can die or be suspended in the middle of a message, and a process that it forked may keep the pipe open: reading
+until the message is complete could block forever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONG: Final = struct.Struct("!Q")
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a child sends: one struct for all of it, because one is read after every step."""
+    """A message from a child. One struct for all kinds, because it is decoded after every step."""
 
     kind: Literal["ready", "broken", "ended", "progress", "log", "record", "checkpoint"]
     number: int = 0
@@ -42,36 +42,36 @@ _decoder: Final = msgspec.msgpack.Decoder(Message)
 
 
 class Inbox:
-    """The messages that have arrived in full."""
+    """Assembles messages from what has arrived."""
 
     def __init__(self, file: int) -> None:
         self._file = file
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._poll = select.poll()
         self._poll.register(file, select.POLLIN)
 
     def messages(self) -> Iterator[Message]:
-        """All that are there now; raises EOFError after the last one if no other can come."""
+        """The complete messages; raises EOFError after the last one if the pipe is closed."""
         while self._poll.poll(0):
             chunk = os.read(self._file, _CHUNK)
             if not chunk:
                 raise EOFError
-            self._held += chunk
+            self._buffer += chunk
             yield from self._complete()
 
     def _complete(self) -> Iterator[Message]:
-        end = 0  # of what was read; it is taken away in one go
+        end = 0  # of the decoded messages: they are removed from the buffer at once
         try:
-            while len(self._held) >= end + _SHORT.size:
-                start, (length,) = end + _SHORT.size, _SHORT.unpack_from(self._held, end)
+            while len(self._buffer) >= end + _SHORT.size:
+                start, (length,) = end + _SHORT.size, _SHORT.unpack_from(self._buffer, end)
                 if length == -1:
                     start += _LONG.size
-                    if len(self._held) < start:
+                    if len(self._buffer) < start:
                         return
-                    (length,) = _LONG.unpack_from(self._held, start - _LONG.size)
-                if len(self._held) < start + length:
+                    (length,) = _LONG.unpack_from(self._buffer, start - _LONG.size)
+                if len(self._buffer) < start + length:
                     return
                 end = start + length
-                yield _decoder.decode(self._held[start:end])
+                yield _decoder.decode(self._buffer[start:end])
         finally:
-            del self._held[:end]
+            del self._buffer[:end]

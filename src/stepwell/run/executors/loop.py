@@ -1,7 +1,7 @@
-"""Coroutine jobs on one event loop, in a thread of its own; plain functions run in threads beside it.
+"""Async jobs on one event loop in a thread of its own; sync jobs run in other threads.
 
-Each of those has a thread for itself: one that hangs and was cut off keeps no thread from the next, and a pool's
-threads would be waited for when the program ends.
+Each sync run gets a new thread: an abandoned run that hangs does not occupy a thread of a pool, and the interpreter
+would wait for the threads of a pool at exit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from stepwell.run.running import RunningStep
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# A loop that has not answered for this long is held up by a job that does not await. As long as a worker lets claims
-# wait (`HAND_BACK_SECONDS`). Real time, as everywhere here: it is another thread that does not answer.
+# A loop that has not responded for this long is blocked by a job that does not await. The same as `MAX_WAIT_SECONDS`,
+# how long claims may wait in a worker. Real time, as everywhere here: another thread does not respond.
 ANSWER_SECONDS: Final = 0.5
 
 
@@ -36,8 +36,8 @@ class LoopExecutor(InProcessExecutor):
         super().__init__(*arguments)
         self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._incoming: deque[tuple[Claim, DirectChannel]] = deque()
-        self._cut: deque[tuple[int, int]] = deque()
-        self._asked_at: float | None = None  # since when the loop owes an answer
+        self._abandoned: deque[tuple[int, int]] = deque()
+        self._asked_at: float | None = None  # when the loop was called, if it has not responded yet
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="stepwell-loop", daemon=True)
         self._thread.start()
@@ -47,46 +47,46 @@ class LoopExecutor(InProcessExecutor):
             try:
                 self._loop.run_forever()
                 return
-            except BaseException as error:  # of a task that a job has started: whoever awaits that has it, too
-                _LOGGER.warning("%r came out of a task that a job started; the event loop keeps running", error)
+            except BaseException as error:  # from a task that a job started; code that awaits the task gets it too
+                _LOGGER.warning("%r was raised by a task that a job started; the event loop keeps running", error)
 
-    def _begin(self, claim: Claim, channel: DirectChannel) -> None:
+    def _start_run(self, claim: Claim, channel: DirectChannel) -> None:
         if not self._registry[claim.step.action].is_async:
-            threading.Thread(target=self._run_here, args=(claim, channel), name="stepwell-beside", daemon=True).start()
+            threading.Thread(target=self._run_here, args=(claim, channel), name="stepwell-sync", daemon=True).start()
             return
         self._incoming.append((claim, channel))
-        if self._asked_at is None:  # a call for each would be a system call for each
+        if self._asked_at is None:  # one call starts all: each is a system call
             self._asked_at = time.monotonic()
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
-        was_held_up, self._asked_at = self.is_held_up(), None
-        while self._cut:
-            if (task := self._tasks.get(self._cut.popleft())) is not None:
-                task.cancel()  # which it may swallow
-        for claim, channel in self._not_begun():
-            if not channel.cut_off:  # while the loop was busy
+        was_stalled, self._asked_at = self.is_stalled(), None
+        while self._abandoned:
+            if (task := self._tasks.get(self._abandoned.popleft())) is not None:
+                task.cancel()  # the job may suppress it
+        for claim, channel in self._not_started():
+            if not channel.is_abandoned:  # while the loop was blocked
                 self._tasks[claim.key] = self._loop.create_task(self._run(claim, channel))
-        if was_held_up:
+        if was_stalled:
             self._wake_pipe.wake()
 
-    def _not_begun(self) -> Iterator[tuple[Claim, DirectChannel]]:
-        """Each is had by one: by the loop, or by the worker that takes it back."""
+    def _not_started(self) -> Iterator[tuple[Claim, DirectChannel]]:
+        """Takes each claim once: either the loop starts it, or the worker withdraws it."""
         with suppress(IndexError):
             while True:
                 yield self._incoming.popleft()
 
-    def is_held_up(self) -> bool:
+    def is_stalled(self) -> bool:
         asked_at = self._asked_at
         return asked_at is not None and time.monotonic() - asked_at > ANSWER_SECONDS
 
     def free(self) -> int:
-        return 0 if self.is_held_up() else super().free()
+        return 0 if self.is_stalled() else super().free()
 
-    def give_back(self, *, everything: bool = False) -> list[Claim]:
-        if not everything and not self.is_held_up():
+    def withdraw(self, *, everything: bool = False) -> list[Claim]:
+        if not everything and not self.is_stalled():
             return []
-        return [claim for claim, _ in self._not_begun() if self._channels.pop(claim.key, None) is not None]
+        return [claim for claim, _ in self._not_started() if self._channels.pop(claim.key, None) is not None]
 
     async def _run(self, claim: Claim, channel: DirectChannel) -> None:
         try:
@@ -98,11 +98,11 @@ class LoopExecutor(InProcessExecutor):
         finally:
             self._tasks.pop(claim.key, None)
 
-    def cut(self, claim: Claim) -> None:
-        super().cut(claim)
+    def abandon(self, claim: Claim) -> None:
+        super().abandon(claim)
         if self._registry[claim.step.action].is_async:
-            self._cut.append(claim.key)
-            self._asked_at = -math.inf  # its slot is not free before the loop has answered
+            self._abandoned.append(claim.key)
+            self._asked_at = -math.inf  # its slot is not free before the loop has responded
             self._loop.call_soon_threadsafe(self._answer)
 
     def close(self) -> None:

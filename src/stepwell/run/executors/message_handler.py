@@ -1,4 +1,4 @@
-"""What the messages of a child lead to: its questions are answered from the database, its notes are kept."""
+"""Handling messages from children: requests are answered from the database, progress and logs are buffered."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from stepwell.store.engine.runs import LogEntry
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# While there is no database, children that wait for an answer are not asked about in every round: each try may take
-# as long as a connection may. Real time, for the same reason.
-ASK_AGAIN_SECONDS: Final = 1.0
+# During an outage, requests of children are not retried in every round: each attempt can take as long as a connection
+# timeout. Real time, for the same reason.
+RETRY_SECONDS: Final = 1.0
 
 
 class MessageHandler:
-    """Of all slots of one executor."""
+    """Handles the messages of all slots of one executor."""
 
     def __init__(self, database: Database, finisher: Finisher, app_name: str) -> None:
         self._database = database
         self._finisher = finisher
         self._app_name = app_name
-        self._ask_again_at = 0.0
-        self._broken = ""  # why children cannot import the app, as far as it was logged
+        self._retry_at = 0.0
+        self._broken = ""  # the last logged reason why children cannot import the app
 
     def receive(self, slot: Slot) -> Iterator[Ended]:
-        """Handle what has arrived. Raises what the pipe or its content raises, but not that there is no database."""
+        """Handle what has arrived. Raises errors of the pipe and of its content, but not DatabaseUnavailable."""
         try:
-            if slot.question is not None:
-                self._answer(slot, slot.question)
+            if slot.request is not None:
+                self._reply(slot, slot.request)
             if slot.process is not None:
                 for message in slot.inbox.messages():
                     if (ended := self._handle(slot, message)) is not None:
                         yield ended
         except DatabaseUnavailable:
-            self._ask_again_at = time.monotonic() + ASK_AGAIN_SECONDS
+            self._retry_at = time.monotonic() + RETRY_SECONDS
 
     def _handle(self, slot: Slot, message: Message) -> Ended | None:
         match message.kind:
@@ -63,39 +63,39 @@ class MessageHandler:
                 at = self._database.now()
                 slot.notes.logs.append(LogEntry(at, message.level, message.text))
             case "record" | "checkpoint":
-                self._answer(slot, message)
+                self._reply(slot, message)
         return None
 
     def _end(self, slot: Slot, message: Message) -> Ended | None:
         claim = slot.queue.claim
         if claim is None or message.ending is None or message.number != slot.queue.runs[0][0]:
             return None
-        with suppress(DatabaseUnavailable):  # its last notes are not worth the wait
+        with suppress(DatabaseUnavailable):  # its last progress and logs are not worth a wait
             self.write_notes(slot)
         slot.advance()
         return claim, message.ending
 
-    def _answer(self, slot: Slot, question: Message) -> None:
-        """The child waits for this; without a database it waits on, and the next round tries again."""
-        slot.question = question
+    def _reply(self, slot: Slot, request: Message) -> None:
+        """The child blocks until it gets the reply; during an outage the next round tries again."""
+        slot.request = request
         claim = slot.queue.claim
-        if claim is None or time.monotonic() < self._ask_again_at:
+        if claim is None or time.monotonic() < self._retry_at:
             return
-        answer = self._answer_to(question, claim)
-        slot.question = None
-        send(slot.connection, answer)
+        reply = self._reply_to(request, claim)
+        slot.request = None
+        send(slot.connection, reply)
 
-    def _answer_to(self, question: Message, claim: Claim) -> dict[str, Any]:
+    def _reply_to(self, request: Message, claim: Claim) -> dict[str, Any]:
         try:
-            if question.kind == "checkpoint":
-                return {"ok": self._finisher.checkpoint(claim, question.data)}
-            return {"ok": self._finisher.record(claim, question.stage, question.response, question.children)}
+            if request.kind == "checkpoint":
+                return {"ok": self._finisher.checkpoint(claim, request.data)}
+            return {"ok": self._finisher.record(claim, request.stage, request.response, request.children)}
         except InvalidStep as error:
             return {"refused": str(error)}
         except DatabaseBusy as error:
-            if question.kind != "checkpoint":
-                raise  # its work is done: tried again until that is on record
-            return {"busy": str(error)}  # perhaps with a transaction of the job itself, which waits for this answer
+            if request.kind != "checkpoint":
+                raise  # the work is done: retried until that is stored
+            return {"busy": str(error)}  # the lock may be held by the job itself, which waits for this reply
 
     def write_notes(self, slot: Slot) -> None:
         slot.notes.write(self._finisher, slot.queue.claim)

@@ -1,4 +1,4 @@
-"""What a run shows of itself while it goes on: its progress and its log, kept until they are written."""
+"""The progress and log lines of a run, buffered until they are written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwell.store.engine.runs import LogEntry
 
 
 class Notes:
-    """Of the run that a child has begun."""
+    """The notes of the current run of a child."""
 
     def __init__(self) -> None:
         self.progress: tuple[float, float | None] | None = None

@@ -18,7 +18,7 @@ from stepwell.run.executors.inbox import Message
 if TYPE_CHECKING:
     from ctypes import c_uint64
 
-PERMIT: Final = struct.Struct("!Q")  # the number of a run: whoever reads it may begin the run
+PERMIT: Final = struct.Struct("!Q")  # the number of a run: the side that reads it may start or withdraw the run
 
 
 def send(connection: Connection, message: Any) -> None:
@@ -33,8 +33,8 @@ def receive(connection: Connection) -> dict[str, Any]:
 class IncomingRuns:
     """The runs that the worker has sent.
 
-    Their steps come through one pipe, ahead of time. The permits to begin them come through a second one, which the
-    worker can read as well: each permit is had by one of the two, so what the worker has taken back never begins here.
+    Their steps arrive through one pipe, ahead of time. The permits to start them arrive through a second one, which the
+    worker can read as well: each permit is read by one of the two, so a withdrawn run never starts here.
     """
 
     def __init__(self, connection: Connection, permits: Connection) -> None:
@@ -50,14 +50,14 @@ class IncomingRuns:
         while number not in self._steps:
             self._add(receive(self._connection))
         while (first := next(iter(self._steps))) < number:
-            del self._steps[first]  # it was taken back
+            del self._steps[first]  # it was withdrawn
         return number, self._steps.pop(number)
 
     def _next_permit(self) -> int:
         while True:
             try:
                 permit = os.read(self._permits, PERMIT.size)
-            except BlockingIOError:  # there is none, or the worker was faster
+            except BlockingIOError:  # there is none, or the worker read it first
                 self._any_permit.poll()
                 continue
             if len(permit) < PERMIT.size:
@@ -65,8 +65,8 @@ class IncomingRuns:
             (number,) = PERMIT.unpack(permit)
             return int(number)
 
-    def answer(self) -> dict[str, Any]:
-        """The worker's answer to a question."""
+    def reply(self) -> dict[str, Any]:
+        """Wait for the worker's reply to a request."""
         while "run" in (message := receive(self._connection)):
             self._add(message)
         return message
@@ -76,7 +76,7 @@ class IncomingRuns:
 
 
 class PipeChannel:
-    """A run whose worker is at the other end of a pipe."""
+    """The channel of a run in a child process: a pipe to its worker."""
 
     def __init__(self, connection: Connection, incoming: IncomingRuns, number: int, cancelled: c_uint64) -> None:
         self._connection = connection
@@ -88,23 +88,23 @@ class PipeChannel:
         self._is_over = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
-        return self._ask(Message(kind="record", stage=stage, response=response, children=children))
+        return self._request(Message(kind="record", stage=stage, response=response, children=children))
 
     def checkpoint(self, data: str) -> bool:
-        return self._ask(Message(kind="checkpoint", data=data))
+        return self._request(Message(kind="checkpoint", data=data))
 
-    def _ask(self, question: Message) -> bool:
+    def _request(self, request: Message) -> bool:
         self._check_process()
         with self._lock:
             if self._is_over:
                 return False
-            send(self._connection, question)
-            answer = self._incoming.answer()
-        if answer.get("refused"):
-            raise InvalidStep(answer["refused"])
-        if answer.get("busy"):
-            raise DatabaseBusy(answer["busy"])
-        return bool(answer["ok"])
+            send(self._connection, request)
+            reply = self._incoming.reply()
+        if reply.get("refused"):
+            raise InvalidStep(reply["refused"])
+        if reply.get("busy"):
+            raise DatabaseBusy(reply["busy"])
+        return bool(reply["ok"])
 
     def progress(self, done: float, total: float | None) -> None:
         self._send(Message(kind="progress", done=done, total=total))
@@ -119,13 +119,13 @@ class PipeChannel:
                 send(self._connection, message)
 
     def _check_process(self) -> None:
-        if os.getpid() != self._pid:  # two that write into one pipe would garble it
-            raise StepwellError("only the process that runs the step can speak for it, not one that it forked")
+        if os.getpid() != self._pid:  # two writers would corrupt the messages in the pipe
+            raise StepwellError("only the process that runs the step can use it, not a process that it forked")
 
     def cancel_requested(self) -> bool:
         return self._cancelled.value == self._number
 
     def close(self) -> None:
-        """The run is over. Threads that it has left behind may not speak for the next one."""
+        """The run is over. Threads that it left running must not send messages for the next one."""
         with self._lock:
             self._is_over = True

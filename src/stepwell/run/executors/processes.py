@@ -1,10 +1,10 @@
-"""Steps in processes of their own, one per slot. What a job does to its process harms no other.
+"""Steps in child processes, one per slot: a job that damages its process affects no other.
 
-Short steps are prefetched for a slot, so that it need not wait for the worker after each of them. A child says that a
-run has ended before it begins the next: when it dies, the first run without an end is the one that it died of.
+Short steps are prefetched for a slot, so that it does not wait for the worker after each of them. A child reports the
+end of a run before it starts the next: if it dies, the first run without an end is the one that killed it.
 
-The children come from a fork server, which has imported Stepwell but nothing of the app: a new one takes milliseconds
-plus the import of the app.
+The children are started by a fork server, which has imported Stepwell but nothing of the app: starting one takes
+milliseconds plus the import of the app.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.executors.message_handler import MessageHandler
 from stepwell.run.executors.slot import Slot
-from stepwell.run.finish import RESCUES, Finisher
+from stepwell.run.finish import MAX_RESCUES, Finisher
 from stepwell.store import Database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-NOTES_SECONDS: Final = 0.5  # progress and logs are for people who watch
+NOTES_SECONDS: Final = 0.5  # progress and logs are read by people: this is soon enough
 PREFETCH_LIMIT: Final = 128
 
 
 class ProcessExecutor(Executor):
-    """Keeps a child alive for every slot, from the first `collect` on. All times are real: processes know no other."""
+    """Keeps a child alive for every slot, from the first `collect` on. All times are real time, like its processes."""
 
     can_end_runs = True
 
@@ -45,8 +45,8 @@ class ProcessExecutor(Executor):
         self._slots = [Slot(context, app_name, max_memory) for _ in range(slots)]
         self._messages = MessageHandler(database, finisher, app_name)
         self._notes_at = 0.0
-        self._given_back: list[Claim] = []
-        self._ended: list[Ended] = []  # noticed while another run was cut
+        self._withdrawn: list[Claim] = []
+        self._ended: list[Ended] = []  # noticed while another run was abandoned
 
     def free(self) -> int:
         return sum(slot.is_free for slot in self._slots)
@@ -54,7 +54,7 @@ class ProcessExecutor(Executor):
     def prefetched(self) -> int:
         return sum(max(0, len(slot.queue.runs) - 1) for slot in self._slots)
 
-    def take(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         longest = 1 if pace is None else min(int(PREFETCH_SECONDS / max(pace, 1e-6)), PREFETCH_LIMIT)
         now = time.monotonic()
         lengths = [(len(slot.queue.runs), place) for place, slot in enumerate(self._slots) if slot.takes_steps(now)]
@@ -73,13 +73,13 @@ class ProcessExecutor(Executor):
                 slot.send_added()
         return taken
 
-    def give_back(self, *, everything: bool = False) -> list[Claim]:
-        given_back, self._given_back = self._given_back, []
+    def withdraw(self, *, everything: bool = False) -> list[Claim]:
+        withdrawn, self._withdrawn = self._withdrawn, []
         now = time.monotonic()
         for slot in self._slots:
-            if len(slot.queue.runs) > 1 and (everything or slot.queue.is_held_up(now)):
-                given_back += slot.take_back()
-        return given_back
+            if len(slot.queue.runs) > 1 and (everything or slot.queue.is_stalled(now)):
+                withdrawn += slot.withdraw()
+        return withdrawn
 
     def files(self) -> Sequence[Any]:
         return [file for slot in self._slots for file in slot.files()]
@@ -91,57 +91,57 @@ class ProcessExecutor(Executor):
             slot.ensure_started()
         if time.monotonic() - self._notes_at >= NOTES_SECONDS:
             self._notes_at = time.monotonic()
-            with suppress(DatabaseUnavailable):  # kept for the next time
+            with suppress(DatabaseUnavailable):  # still buffered: written next time
                 for slot in self._slots:
                     self._messages.write_notes(slot)
         return ended
 
     def _collect(self, slot: Slot) -> list[Ended]:
         ended: list[Ended] = []
-        alive = slot.is_alive()  # asked first: what it sent before it died is still in the pipe
+        alive = slot.is_alive()  # checked first: messages sent before its death are still in the pipe
         try:
             for run in self._messages.receive(slot):
-                ended.append(run)  # not all at once: those before an error count
+                ended.append(run)  # one by one: those before an error count
         except (EOFError, OSError):
             alive = False
-        except Exception as error:  # a job has written into the pipe
+        except Exception as error:  # a job wrote into the pipe
             _LOGGER.warning("malformed message from slot %d; killing it: %s", self._slots.index(slot) + 1, error)
             alive = False
         if not alive and slot.process is not None:
-            self._given_back += slot.take_back()
+            self._withdrawn += slot.withdraw()
             ended += self._reap(slot)
         return ended
 
     def _reap(self, slot: Slot) -> list[Ended]:
-        """The first run died, unless we killed the child because of another.
+        """The first run killed the child, unless we killed it to abandon a run.
 
-        Should more have begun (their messages were lost behind a malformed one), they go back with nothing spent.
+        If more have started (their messages were lost behind a malformed one), they return to Pending, no retry spent.
         """
         how = slot.reap()
         runs, slot.queue.runs = slot.queue.runs, deque()
         ended: list[Ended] = [(claim, Ending(verb="hand_back")) for _, claim in runs]
-        if ended and not slot.was_cut:
-            ended[0] = (ended[0][0], Ending(verb="rescue", limit=RESCUES, error=how))
+        if ended and not slot.was_killed:
+            ended[0] = (ended[0][0], Ending(verb="rescue", limit=MAX_RESCUES, error=how))
         return ended
 
     def request_cancel(self, claim: Claim) -> None:
-        for slot in self._holding(claim):
+        for slot in self._slots_with(claim):
             slot.queue.request_cancel(claim)
 
-    def cut(self, claim: Claim) -> None:
-        for slot in self._holding(claim):
+    def abandon(self, claim: Claim) -> None:
+        for slot in self._slots_with(claim):
             self._ended += [(other, ending) for other, ending in self._collect(slot) if other.key != claim.key]
-            self._given_back += [other for other in slot.take_back() if other.key != claim.key]
-        for slot in self._holding(claim):  # neither has it ended meanwhile, nor was it still to begin
+            self._withdrawn += [other for other in slot.withdraw() if other.key != claim.key]
+        for slot in self._slots_with(claim):  # it has started and not ended
             with suppress(DatabaseUnavailable):
                 self._messages.write_notes(slot)
             slot.queue.forget(claim)
-            slot.was_cut = True
+            slot.was_killed = True
             slot.kill()
-            slot.wait_for_exit()  # what is written about the step next must not come before
+            slot.wait_for_exit()  # the end of the step must not be written before the run has really ended
 
-    def _holding(self, claim: Claim) -> list[Slot]:
-        return [slot for slot in self._slots if slot.queue.holds(claim)]
+    def _slots_with(self, claim: Claim) -> list[Slot]:
+        return [slot for slot in self._slots if slot.queue.contains(claim)]
 
     def close(self) -> None:
         for slot in self._slots:

@@ -1,4 +1,4 @@
-"""One slot: a child process, or the place for one."""
+"""One slot: a child process, restarted when it dies."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from stepwell.service.retry_delay import RetryDelay
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# A child that dies before it is ready is replaced after a delay: a broken app must not cost a core. Each try imports
-# the app, which takes longer and costs more than asking a database, so the longest delay is longer, too.
+# A child that dies before it is ready is restarted after a delay: a broken app must not use up a core. Each attempt
+# imports the app, which costs more than a database connection, so the longest delay is longer than elsewhere.
 RESTART_SECONDS: Final = (0.1, 30.0)
-EXIT_SECONDS: Final = 5.0  # a process that was killed is gone in milliseconds, unless it hangs in the kernel
+EXIT_SECONDS: Final = 5.0  # a killed process is gone in milliseconds, unless it hangs in the kernel
 
 
 class Slot:
-    """Starts its child again whenever that has died. All times are real: processes know no other."""
+    """Restarts its child whenever that has died. All times are real time, like its process."""
 
     def __init__(self, context: ForkServerContext, app_name: str, max_memory: int) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class Slot:
         self.process: ForkServerProcess | None = None
         self.queue = RunQueue(context)
         self.notes = Notes()
-        self.question: Message | None = None  # the child waits for the answer
+        self.request: Message | None = None  # the child waits for a reply to it
         self._is_ready = False
 
     # the child ------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class Slot:
             return
         try:
             self._start()
-        except (OSError, EOFError) as error:  # no more processes or files to be had, or the fork server has just died
+        except (OSError, EOFError) as error:  # no more processes or files, or the fork server has just died
             self.process = None
             _LOGGER.warning("cannot start a process for a slot; retrying in %.1f s: %s", self._back_off(), error)
 
@@ -56,16 +56,16 @@ class Slot:
         self.connection, theirs = self._context.Pipe()
         arguments = (theirs, self.queue.open(), self._app_name, self.queue.cancelled, self._max_memory)
         process = self._context.Process(target=serve, args=arguments, daemon=True)
-        resource_tracker.ensure_running()  # or it would be started in between, and unblock the signals again
-        with signals.blocked():  # the first slot starts the fork server, too
+        resource_tracker.ensure_running()  # or it would be started below, and unblock the signals
+        with signals.blocked():  # the first slot also starts the fork server
             process.start()
         self.process = process
         theirs.close()
         self.inbox = Inbox(self.connection.fileno())
-        self._sentinel = select.poll()  # readable when the child has ended; asked after every run
+        self._sentinel = select.poll()  # readable when the child has exited; polled after every run
         self._sentinel.register(self.process.sentinel, select.POLLIN)
-        self._is_ready = self._was_ready = self.was_cut = False
-        self.question = None
+        self._is_ready = self._was_ready = self.was_killed = False
+        self.request = None
         self.notes.clear()
 
     def mark_ready(self) -> None:
@@ -76,7 +76,7 @@ class Slot:
         return self.process is not None and not self._sentinel.poll(0)
 
     def kill(self) -> None:
-        """End the child and everything that it started."""
+        """Kill the child and everything in its process group."""
         self._is_ready = False
         if self.process is not None and self.process.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
@@ -88,7 +88,7 @@ class Slot:
             self.process.join(EXIT_SECONDS)
 
     def reap(self) -> str:
-        """Clear away a dead child; says how it ended."""
+        """Clean up after a dead child; returns how it died."""
         assert self.process is not None
         self.kill()
         self.wait_for_exit()
@@ -101,8 +101,8 @@ class Slot:
         else:
             self._back_off()
         if code is not None and code < 0:
-            return f"its process was ended by {signal.Signals(-code).name} while it ran"
-        return f"its process ended with exit code {code} while it ran"
+            return f"its process was killed by {signal.Signals(-code).name} during the run"
+        return f"its process exited with code {code} during the run"
 
     def _back_off(self) -> float:
         seconds = self._restart_delay.next()
@@ -116,19 +116,19 @@ class Slot:
         return self._is_ready and not self.queue.runs
 
     def takes_steps(self, now: float) -> bool:
-        return self._is_ready and not self.queue.is_held_up(now)
+        return self._is_ready and not self.queue.is_stalled(now)
 
     def send_added(self) -> None:
         if self.process is not None:
             self.queue.send_added(self.connection)
 
-    def take_back(self) -> list[Claim]:
-        """What has not begun, and now never will."""
-        return [] if self.process is None else self.queue.take_back()
+    def withdraw(self) -> list[Claim]:
+        """Withdraw the runs that have not started."""
+        return [] if self.process is None else self.queue.withdraw()
 
     def advance(self) -> None:
-        """Its run has ended, and the next begins."""
-        self.question = None
+        """The current run has ended, and the next one starts."""
+        self.request = None
         self.notes.clear()
         self.queue.advance(time.monotonic())
 

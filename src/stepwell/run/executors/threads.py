@@ -1,4 +1,4 @@
-"""Steps in threads of this process: meant for work that mostly waits. A thread cannot be ended, only forgotten."""
+"""Steps in threads of this process, for work that is mostly I/O. A thread cannot be killed, only abandoned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stepwell.run.executors.in_process import InProcessExecutor
 
 
 class ThreadExecutor(InProcessExecutor):
-    """A thread for every slot, started when it is first needed."""
+    """One thread per slot, started when it is first needed."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -20,7 +20,7 @@ class ThreadExecutor(InProcessExecutor):
         self._threads = 0
         self._lock = threading.Lock()
 
-    def _begin(self, claim: Claim, channel: DirectChannel) -> None:
+    def _start_run(self, claim: Claim, channel: DirectChannel) -> None:
         with self._lock:
             needed = self._threads < min(self.slots, len(self._channels))
             self._threads += needed
@@ -31,16 +31,16 @@ class ThreadExecutor(InProcessExecutor):
     def _serve(self) -> None:
         while (task := self._work.get()) is not None:
             claim, channel = task
-            if not channel.cut_off:  # while it waited for a thread
+            if not channel.is_abandoned:  # while it waited for a free thread
                 self._run_here(claim, channel)
-            if channel.cut_off:
-                return  # another thread has taken its place
+            if channel.is_abandoned:
+                return  # its slot has a new thread
 
-    def cut(self, claim: Claim) -> None:
+    def abandon(self, claim: Claim) -> None:
         if claim.key in self._channels:
             with self._lock:
                 self._threads -= 1
-        super().cut(claim)
+        super().abandon(claim)
 
     def close(self) -> None:
         for _ in range(self._threads):

@@ -1,4 +1,4 @@
-"""The configuration as the parts of Stepwell see it: typed values, and where each was set."""
+"""The configuration: typed values, and where each was set."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULT: Final = Origin("default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config(Sections):
-    """All settings. Values are read as `config.worker.slots`, or by name where the name is data.
+    """All settings. Read values as `config.worker.slots`, or by name if the name is data.
 
     >>> config = Config()
     >>> config.worker.lease_seconds, config.value("worker.lease_seconds"), str(config.origin("worker.lease_seconds"))
@@ -47,9 +47,9 @@ class Config(Sections):
         return self.origins.get(name, _DEFAULT)
 
     def default_map(self, **parameters: str) -> dict[str, Any]:
-        """Defaults of a command's parameters, as click takes them, each from the setting that is named.
+        """The default map of a click command: each parameter takes its default from the named setting.
 
-        What the command line says wins over them. A setting without a value leaves its parameter out.
+        The command line overrides it. A parameter whose setting has no value is left out.
 
         >>> Config().default_map(lease="worker.lease_seconds", slots="worker.slots")
         {'lease': 30.0}

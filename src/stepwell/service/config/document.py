@@ -1,4 +1,4 @@
-"""The file: found, read, and parsed, with the line of every key."""
+"""Finding, reading and parsing the file, with the line of every key."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Unreadable(Exception):
-    """The file cannot be used; the text says why, with its name and line."""
+    """The file cannot be used; the message says why, with its name and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What the file holds; without a file, nothing."""
+    """The content of the file; empty without a file."""
 
     name: str = FILE_NAME
     tables: Mapping[str, Any] = field(default_factory=dict)
@@ -40,15 +40,15 @@ class Document:
 
 
 def read_document(path: Path | None, environ: Mapping[str, str]) -> Document:
-    """The file that was named, or `stepwell.toml` in the working directory if there is one."""
+    """The given file, or `stepwell.toml` in the working directory if it exists."""
     if path is not None:
         return _parse(str(path), _read(path, str(path)))
     if named := environ.get(FILE_VARIABLE):
         return _parse(named, _read(Path(named), f"{FILE_VARIABLE}: {named}"))
-    usual = Path(FILE_NAME)
-    if not usual.exists() and not usual.is_symlink():
+    default = Path(FILE_NAME)
+    if not default.exists() and not default.is_symlink():
         return Document()
-    return _parse(FILE_NAME, _read(usual, FILE_NAME))
+    return _parse(FILE_NAME, _read(default, FILE_NAME))
 
 
 def _read(path: Path, name: str) -> bytes:
@@ -61,7 +61,7 @@ def _read(path: Path, name: str) -> bytes:
     except OSError as error:
         raise Unreadable(f"{name}: cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # a null byte in the name
-        raise Unreadable(f"{name}: not the name of a file: {error}") from None
+        raise Unreadable(f"{name}: not a valid file name: {error}") from None
 
 
 def _parse(name: str, data: bytes) -> Document:
@@ -94,7 +94,7 @@ def _syntax_error(name: str, text: str, message: str) -> str:
         for twice in locate("\n".join(text.split("\n")[:line])).duplicates:
             *around, key = (as_key(str(part)) for part in twice.place)
             label = f"[{'.'.join(around)}] {key}" if around else key
-            return f"{name}:{twice.second}: {label}: defined twice, first in line {twice.first}"
+            return f"{name}:{twice.second}: {label}: defined twice, first on line {twice.first}"
     return (
         f"{name}:{line}: not valid TOML: {reason}{f' (column {place[2]})' if place[2] else ' (at the end of the file)'}"
     )

@@ -1,4 +1,4 @@
-"""What a kind of value is: it reads what TOML holds and what a variable or an option holds, or says what is valid."""
+"""A kind of value: parses it from TOML, or from the text of a variable or an option, or says what is valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What is wrong with a value, or with the part of it that `at` leads to."""
+    """What is wrong with a value, or with the item of it at the path `at`."""
 
     value: object
     expected: str
@@ -22,7 +22,7 @@ class Flaw:
 
 
 class BadValue(ValueError):
-    """A value that was refused, with all its flaws."""
+    """An invalid value, with all its flaws."""
 
     def __init__(self, *flaws: Flaw) -> None:
         super().__init__("; ".join(f"expected {flaw.expected}" for flaw in flaws))
@@ -30,19 +30,19 @@ class BadValue(ValueError):
 
 
 class Kind(ABC, Generic[T]):
-    """Reads values of one kind; raises `BadValue`, which says what is valid."""
+    """Parses values of one kind; raises `BadValue`, which says what is valid."""
 
     @abstractmethod
     def read(self, value: object) -> T:
-        """A value as TOML holds it."""
+        """Parse a value from TOML."""
 
     @abstractmethod
     def read_text(self, text: str) -> T:
-        """A value as an environment variable or an option holds it."""
+        """Parse the text of an environment variable or an option."""
 
 
 def as_toml(value: Any) -> str:
-    """A value as it would stand in the file.
+    """A value in TOML syntax.
 
     >>> as_toml(30.0), as_toml(("a", "b")), as_toml({"alpha": 5}), as_toml(True)
     ('30', '["a", "b"]', '{ alpha = 5 }', 'true')
@@ -51,7 +51,7 @@ def as_toml(value: Any) -> str:
         case bool():
             return str(value).lower()
         case int():
-            return str(value) if abs(value) < 1 << 64 else hex(value)  # Python refuses to write thousands of digits
+            return str(value) if abs(value) < 1 << 64 else hex(value)  # Python raises for thousands of digits
         case float():
             return f"{value:g}" if value == float(f"{value:g}") else repr(value)
         case str() | Path():
@@ -65,7 +65,7 @@ def as_toml(value: Any) -> str:
 
 
 def as_key(key: str) -> str:
-    """A key as it would stand in the file.
+    """A key in TOML syntax.
 
     >>> as_key("slots"), as_key("two words")
     ('slots', '"two words"')

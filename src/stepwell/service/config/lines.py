@@ -1,7 +1,7 @@
-"""In which line of a TOML text a key is written: `tomllib` does not say.
+"""The line numbers of keys in a TOML text, which `tomllib` does not provide.
 
-The text is one that `tomllib` accepts, so only the shape matters here, not whether a value is valid. Of a text that it
-refuses, this tells what it has understood up to the point where it gets lost.
+The text is one that `tomllib` accepts, so only its structure matters here, not whether a value is valid. For a text
+that `tomllib` rejects, this returns what was found before the first part that it cannot parse.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BLANK: Final = re.compile(r"[ \t]*")
 _BLANK_LINES: Final = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _KEY: Final = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
 _SCALAR: Final = re.compile(
-    r""""{3}(?:[^\\]|\\.)*?"{3,5}"""  # up to two quotes may stand before the closing ones
+    r""""{3}(?:[^\\]|\\.)*?"{3,5}"""  # up to two quotes may precede the closing ones
     r"""|'{3}.*?'{3,5}"""
     r'''|"(?:[^"\\\n]|\\.)*"'''
     r"""|'[^'\n]*'"""
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+[^\s,\]}#]*"  # a date and a time with a space between them
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+[^\s,\]}#]*"  # a date and a time separated by a space
     r"|[^\s,\[\]{}#]+",
     re.DOTALL,
 )
@@ -33,7 +33,7 @@ _SCALAR: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A key that is written a second time."""
+    """A key that is defined twice."""
 
     place: Place
     first: int
@@ -48,7 +48,7 @@ class Lines:
     duplicates: tuple[Duplicate, ...] = ()
 
     def of(self, place: Place) -> int | None:
-        """The line of a place, or of the nearest one around it that is known."""
+        """The line of a place, or of the nearest enclosing one that is known."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place)
@@ -67,11 +67,11 @@ def locate(text: str) -> Lines:
 
 
 class _Lost(Exception):
-    """The text is no TOML from here on."""
+    """The rest of the text is not valid TOML."""
 
 
 class _Scanner:
-    """Walks over the text once, from left to right."""
+    """Scans the text once, from left to right."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[Place, int] = {}
@@ -79,7 +79,7 @@ class _Scanner:
         self._text = text
         self._at = 0
         self._breaks = [match.start() for match in re.finditer("\n", text)]
-        self._stated: set[Place] = set()  # the others are merely passed through, like `a` in [a.b]
+        self._stated: set[Place] = set()  # the others are only implied, like `a` in [a.b]
         self._items: dict[Place, int] = {}  # of arrays of tables
 
     def scan(self) -> None:
@@ -145,7 +145,7 @@ class _Scanner:
             number += 1
 
     def _next(self, end: str) -> None:
-        """To the next item, or to the end of them."""
+        """Advance to the next item, or to the end."""
         self._skip(_BLANK_LINES)
         if not self._text.startswith(end, self._at):
             self._expect(",")

@@ -1,4 +1,4 @@
-"""Names, and values that belong to names."""
+"""Kinds for lists of names, and for values by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Names(Kind[tuple[str, ...]]):
-    """Different names, in an order.
+    """An ordered list of distinct names.
 
     >>> Names().read(["priority", "default"]), Names().read_text("priority, default")
     (('priority', 'default'), ('priority', 'default'))
@@ -24,7 +24,7 @@ class Names(Kind[tuple[str, ...]]):
             raise BadValue(Flaw(value, 'a list of names, like ["one", "two"]'))
         flaws = [Flaw(name, reason, (place,)) for place, name in enumerate(value) if (reason := _flaw_of_name(name))]
         flaws += [
-            Flaw(name, "every name once", (place,))
+            Flaw(name, "distinct names", (place,))
             for place, name in enumerate(value)
             if isinstance(name, str) and name in value[:place]
         ]
@@ -45,13 +45,13 @@ class Names(Kind[tuple[str, ...]]):
 def _flaw_of_name(name: object) -> str | None:
     if not isinstance(name, str) or not name or name != name.strip() or not name.isprintable():
         return "a name"
-    # A list in a variable or an option could not hold it.
+    # Lists in variables and options are separated by commas.
     return "a name without a comma" if "," in name else None
 
 
 @dataclass(frozen=True, slots=True)
 class PerName(Kind[Mapping[str, T]]):
-    """A value for each of some names.
+    """Values by name.
 
     >>> from stepwell.service.config.numbers import WholeNumber
     >>> PerName(WholeNumber(1)).read_text("alpha=100, beta=50")
@@ -82,7 +82,7 @@ class PerName(Kind[Mapping[str, T]]):
         for pair in filter(None, (pair.strip() for pair in text.split(","))):
             name, equals, item = (part.strip() for part in pair.partition("="))
             if not equals or not name or name in read:
-                flaws.append(Flaw(text, "different names with their values, like alpha=100,beta=50"))
+                flaws.append(Flaw(text, "distinct names with their values, like alpha=100,beta=50"))
                 continue
             try:
                 read[name] = self.kind.read_text(item)

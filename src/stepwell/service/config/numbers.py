@@ -1,4 +1,4 @@
-"""Numbers: whole ones, durations in seconds, sizes in bytes."""
+"""Kinds for numbers: integers, durations in seconds, sizes in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems, worded for the person who has to solve them: one line each."""
+"""Messages about invalid settings: one line each, with a hint how to fix it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stepwell.service.config.kinds import Flaw, as_key, as_toml
 from stepwell.service.config.setting import Setting
 from stepwell.service.config.settings import all_settings, sections
 
-_LONGEST_VALUE: Final = 60  # longer ones bury the message
+_LONGEST_VALUE: Final = 60  # longer ones hide the message
 
 
 def of_value(setting: Setting, flaw: Flaw) -> str:
-    """A value of the file that was refused.
+    """An invalid value in the file.
 
     >>> of_value(all_settings()[-1], Flaw("loud", "a level"))
     '[log] level = "loud": expected a level'
@@ -24,7 +24,7 @@ def of_value(setting: Setting, flaw: Flaw) -> str:
 
 
 def of_variable(setting: Setting, text: str, flaw: Flaw) -> str:
-    """A value of the environment that was refused.
+    """An invalid value in the environment.
 
     >>> of_variable(all_settings()[-1], "loud", Flaw("loud", "a level"))
     'STEPWELL_LOG_LEVEL = "loud": expected a level'
@@ -35,7 +35,7 @@ def of_variable(setting: Setting, text: str, flaw: Flaw) -> str:
 
 
 def of_unknown_key(section: str, key: str) -> str:
-    """A key that its section does not have; where another section has it, that one is named.
+    """An unknown key; if another section has it, the hint names that section.
 
     >>> of_unknown_key("worker", "slot"), of_unknown_key("worker", "rescues")
     ('[worker] slot: unknown setting; did you mean slots?', '[worker] rescues: unknown setting; did you mean [reaper] rescues?')
@@ -46,7 +46,7 @@ def of_unknown_key(section: str, key: str) -> str:
 
 
 def of_unknown_section(name: str) -> str:
-    """A table that is no section.
+    """A table that is not a section.
 
     >>> of_unknown_section("workers")
     '[workers]: unknown section; did you mean [worker]?'
@@ -70,7 +70,7 @@ def of_key_without_section(key: str, value: object) -> str:
 
 
 def of_unknown_variable(name: str) -> str:
-    """A variable that must mean a setting, but names none.
+    """A variable that is meant as a setting, but names none.
 
     >>> of_unknown_variable("STEPWELL_WORKER_SLOT")
     'STEPWELL_WORKER_SLOT: unknown setting; did you mean STEPWELL_WORKER_SLOTS?'
@@ -85,7 +85,7 @@ def of_unknown_variable(name: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """Text without line breaks and without what a terminal would obey.
+    """Text with line breaks and control characters escaped.
 
     >>> in_one_line("a\\nb")
     'a\\\\nb'
@@ -94,12 +94,12 @@ def in_one_line(text: str) -> str:
 
 
 def _homes_of(key: str) -> list[str]:
-    """The sections that have a setting of this name, with it."""
+    """The settings with this key in any section, as `[section] key`."""
     return [f"[{setting.section}] {key}" for setting in all_settings() if setting.key == key]
 
 
 def _near(word: str, valid: Sequence[str]) -> list[str]:
-    """What was probably meant: a longer name that begins so, or one that is spelt much like it."""
+    """The most likely intended name: a longer one with this prefix, or one with a similar spelling."""
     longer = [name for name in valid if name.startswith(f"{word}_")]
     return longer[:1] or difflib.get_close_matches(word, valid, n=1)
 

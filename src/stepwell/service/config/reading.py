@@ -1,4 +1,4 @@
-"""The file and the environment become a `Config`; everything that is wrong with them becomes one error."""
+"""Loading a `Config` from the file and the environment; all problems are reported in one error."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SERVICE_LINK: Final = re.compile(r"STEPWELL_\w*?(?:SERVICE_HOST|SERVICE_PORT(?:
 
 
 def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
-    """Read the file (`path`, else STEPWELL_CONFIG, else stepwell.toml if there is one) and the environment, which wins.
+    """Read the file (`path`, else STEPWELL_CONFIG, else stepwell.toml if it exists); the environment overrides it.
 
-    Raises one `ConfigError` with every problem of both.
+    Raises one `ConfigError` with all problems of both.
 
     >>> config = load_config(Path(os.devnull), {"STEPWELL_WORKER_SLOTS": "4"})
     >>> config.worker.slots, str(config.origin("worker.slots"))
@@ -84,7 +84,7 @@ class _Reading:
     def read_environment(self, environ: Mapping[str, str]) -> None:
         for setting in all_settings():
             text = environ.get(setting.variable, "")
-            if not text:  # as in click: an empty variable is one that is not set
+            if not text:  # as in click: an empty variable counts as unset
                 continue
             try:
                 self._set(setting, setting.kind.read_text(text), Origin("environment", setting.variable))
@@ -98,12 +98,12 @@ class _Reading:
 
 
 def _is_misspelt(name: str) -> bool:
-    """Whether it must mean a setting. Other variables that begin with STEPWELL_ may belong to somebody else."""
+    """Whether it is meant as a setting. Other variables that start with STEPWELL_ may belong to other programs."""
     variables = [setting.variable for setting in all_settings()]
     if not name.startswith("STEPWELL_") or name in variables or _SERVICE_LINK.fullmatch(name):
         return False
     if any(name.startswith(f"STEPWELL_{section}_".upper()) for section in sections()):
         return True
-    # A section is easily misspelt, too. STEPWELL_DB and STEPWELL_APP are too short to be compared by.
+    # The section may be misspelt as well. STEPWELL_DB and STEPWELL_APP are too short for a comparison.
     long_ones = [variable for variable in variables if variable.count("_") > 1]
     return bool(difflib.get_close_matches(name, long_ones, n=1, cutoff=0.9))

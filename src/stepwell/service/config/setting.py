@@ -1,4 +1,4 @@
-"""What is known of one setting, and the field of a struct that holds it."""
+"""The description of a setting, and the dataclass field that declares it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def setting(
 ) -> D | T:
     """A field of a section.
 
-    `constant` names the module and the constant that the default repeats (a test holds the two together), `variable`
-    the environment variable where it is not STEPWELL_<SECTION>_<KEY>. The value of a secret one is never shown.
+    `constant` names the module and the constant that the default repeats (a test compares them), `variable` the
+    environment variable if it is not STEPWELL_<SECTION>_<KEY>. The value of a secret setting is never shown.
     """
     about = {"kind": kind, "meaning": meaning, "constant": constant, "variable": variable, "secret": secret}
     if isinstance(default, dict):
@@ -27,7 +27,7 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, as the structs describe it."""
+    """One setting, as its field declares it."""
 
     section: str
     key: str
@@ -43,7 +43,7 @@ class Setting:
         return f"{self.section}.{self.key}"
 
     def show(self, value: Any) -> str:
-        """A value as it would stand in the file; "unset" if there is none, "(hidden)" if it may hold a password."""
+        """A value in TOML syntax; "unset" if there is none, "(hidden)" if it may contain a password."""
         if value is None:
             return "unset"
         return "(hidden)" if self.secret and value != self.default else as_toml(value)

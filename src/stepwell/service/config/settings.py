@@ -23,17 +23,17 @@ LevelName: TypeAlias = Literal["debug", "info", "warning", "error"]
 _EXECUTOR: Final[Kind[ExecutorName]] = Choice(get_args(ExecutorName))
 _STRATEGY: Final[Kind[StrategyName]] = Choice(get_args(StrategyName))
 _LEVEL: Final[Kind[LevelName]] = Choice(get_args(LevelName))
-_DAY: Final = 86_400.0  # no worker is waited for longer
+_DAY: Final = 86_400.0  # more is a mistake in the unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSettings:
-    """Where the steps are."""
+    """The database that holds the steps."""
 
     url: str = setting(
         "sqlite:///stepwell.db",
         Text(r"(sqlite|postgres|postgresql):\S.*", "a URL like sqlite:///file.db or postgresql://host/name"),
-        "The database, for commands that take no app. An app opens its own.",
+        "The database, for commands without an app. An app has its own URL.",
         constant="cli.target:DEFAULT_URL",
         variable="STEPWELL_DB",
         secret=True,
@@ -41,14 +41,14 @@ class DatabaseSettings:
     max_connections: int = setting(
         8,
         WholeNumber(2),
-        "Connections that one process opens to PostgreSQL, at most.",
+        "Maximum number of connections to PostgreSQL per process.",
         constant="store.postgres.database:MAX_CONNECTIONS",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppSettings:
-    """Which app is run."""
+    """The app to run."""
 
     name: str | None = setting(
         None,
@@ -57,21 +57,25 @@ class AppSettings:
         variable="STEPWELL_APP",
     )
     queues: tuple[str, ...] = setting(
-        (), Names(), "Queues beyond default, priority, candles, indicators and one for each host."
+        (), Names(), "Queues in addition to default, priority, candles, indicators and one per host."
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """What `stepwell worker` and `stepwell up` run steps with."""
+    """The worker of `stepwell worker` and `stepwell up`."""
 
-    slots: int | None = setting(None, WholeNumber(1), "Steps that run at once. Unset: one per core, at least 2.")
+    slots: int | None = setting(
+        None, WholeNumber(1), "Number of steps that run at once. Unset: one per core, at least 2."
+    )
     executor: ExecutorName = setting(
         "process",
         _EXECUTOR,
-        "Where steps run: `process` (one for each slot), `thread`, or `async` (one event loop).",
+        "Where steps run: `process` (one per slot), `thread`, or `async` (one event loop).",
     )
-    queues: tuple[str, ...] = setting((), Names(), "Queues to serve, the preferred ones first. Empty: all, no order.")
+    queues: tuple[str, ...] = setting(
+        (), Names(), "Queues to serve, in order of preference. Empty: all, without preference."
+    )
     strategy: StrategyName = setting(
         "oldest-first",
         _STRATEGY,
@@ -80,28 +84,33 @@ class WorkerSettings:
     lease_seconds: float = setting(
         30.0,
         Seconds(0.5, _DAY),
-        "Time without a heartbeat after which a worker counts as dead and its steps go to others.",
+        "Time without a heartbeat after which a worker counts as dead and its steps are recovered.",
         constant="run.worker_row:ALIVE_SECONDS",
     )
     grace_seconds: float = setting(
         30.0,
         Seconds(0, _DAY),
-        "Time for running steps to end after a signal to stop.",
+        "Time that running steps get to finish after a stop signal.",
         constant="run.worker:GRACE_SECONDS",
     )
-    max_memory: int = setting(0, Size(), "Address space of one slot's process (executor `process`). 0: no limit.")
+    max_memory: int = setting(
+        0, Size(), "Address space limit of each slot's process (executor `process`). 0: no limit."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherSettings:
-    """What `stepwell dispatcher` and `stepwell up` dispatch with."""
+    """The dispatcher of `stepwell dispatcher` and `stepwell up`."""
 
     groups: tuple[str, ...] = setting((), Names(), "Groups to dispatch. Empty: all.")
     batch_limit: int = setting(
-        512, WholeNumber(1), "Steps that one tick of a group dispatches, at most.", constant="dispatch.tick:BATCH_LIMIT"
+        512,
+        WholeNumber(1),
+        "Maximum number of steps that one tick of a group dispatches.",
+        constant="dispatch.tick:BATCH_LIMIT",
     )
     batch_limits: Mapping[str, int] = setting(
-        {}, PerName(WholeNumber(1)), "The same for single groups: a table of groups and numbers."
+        {}, PerName(WholeNumber(1)), "The same for individual groups: a table of groups and numbers."
     )
     lock_seconds: float = setting(
         30.0,
@@ -113,7 +122,7 @@ class DispatcherSettings:
         300.0, Seconds(1), "Time between two sweeps.", constant="dispatch.sweep_part:SWEEP_SECONDS"
     )
     ticks_kept: int = setting(
-        1_000, WholeNumber(1), "Ticks of each group that stay in the tick log.", constant="dispatch.tick:TICKS_KEPT"
+        1_000, WholeNumber(1), "Number of ticks per group to keep in the tick log.", constant="dispatch.tick:TICKS_KEPT"
     )
 
     def batch_limit_of(self, group: str) -> int:
@@ -123,7 +132,7 @@ class DispatcherSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaperSettings:
-    """How `stepwell reaper` and `stepwell up` recover the steps of dead workers."""
+    """The reaper of `stepwell reaper` and `stepwell up`, which recovers the steps of dead workers."""
 
     round_seconds: float = setting(
         5.0, Seconds(0.1, _DAY), "Time between two rounds.", constant="operate.reaper:ROUND_SECONDS"
@@ -131,7 +140,7 @@ class ReaperSettings:
     untaken_seconds: float = setting(
         300.0,
         Seconds(1),
-        "Time after which a dispatched step that no worker has claimed returns to Pending.",
+        "Time after which a dispatched step that was not claimed returns to Pending.",
         constant="operate.reaper:UNCLAIMED_SECONDS",
     )
     stalled_seconds: float = setting(
@@ -143,28 +152,30 @@ class ReaperSettings:
     dead_worker_retention_seconds: float = setting(
         300.0,
         Seconds(0),
-        "Time for which the rows of dead workers are kept.",
+        "How long the rows of dead workers are kept.",
         constant="operate.reaper:DEAD_WORKER_RETENTION_SECONDS",
     )
     rescues: int = setting(
         3,
         WholeNumber(0),
-        "Times that a step is rescued from a dead worker; the next death fails it.",
-        constant="run.finish:RESCUES",
+        "How many times a step is rescued from a dead worker before it fails.",
+        constant="run.finish:MAX_RESCUES",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
-    """Where the log goes."""
+    """Logging."""
 
-    file: Path | None = setting(None, FilePath(), "The dispatcher's log, like `logs/dispatcher.log`. Unset: no file.")
-    level: LevelName = setting("warning", _LEVEL, "What commands that run for long write to stderr.")
+    file: Path | None = setting(
+        None, FilePath(), "The dispatcher's log file, such as `logs/dispatcher.log`. Unset: no file."
+    )
+    level: LevelName = setting("warning", _LEVEL, "Level of the log that long-running commands write to stderr.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sections:
-    """The table of sections: `[name]` in the file is the field of that name here."""
+    """The sections: `[name]` in the file is the field `name` here."""
 
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     app: AppSettings = field(default_factory=AppSettings)

@@ -1,4 +1,4 @@
-"""Words: flags, text of a certain form, choices, paths."""
+"""Kinds for text: flags, patterns, choices, paths."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Flag(Kind[bool]):
 
 @dataclass(frozen=True, slots=True)
 class Text(Kind[str]):
-    """Text of a certain form.
+    """Text that matches a pattern.
 
     >>> Text("[a-z]+:[a-z]+", "module:variable").read("shop:app")
     'shop:app'
@@ -57,7 +57,7 @@ class Text(Kind[str]):
 
 @dataclass(frozen=True, slots=True)
 class Choice(Kind[T]):
-    """One of a few words, in upper or lower case.
+    """One of several words; case is ignored.
 
     >>> Choice(("info", "error")).read("INFO")
     'info'

@@ -1,4 +1,4 @@
-"""What a worker has in hand: each claim is waiting to start, running, or ended but not written yet."""
+"""The claims a worker has in flight: each is waiting to start, running, or ended but not written yet."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from stepwell.run.ending import Ended, Ending
 
 @dataclass(slots=True)
 class Run:
-    """A step that runs here."""
+    """A step that this worker runs."""
 
     claim: Claim
-    cut_at: float | None  # by the app's clock (see `TimeLimits`)
+    abandon_at: float | None  # by the app's clock (see `TimeLimits`)
     cancelled: bool = False
 
 
-class Ledger:
-    """The claims of one worker, from the answer to a claim until their end is on record."""
+class InFlight:
+    """The claims of one worker, from the claim until their end is committed."""
 
     def __init__(self) -> None:
         self.waiting: deque[Claim] = deque()
@@ -37,7 +37,7 @@ class Ledger:
         self.waiting.extend(claims)
 
     def add_ending(self, claim: Claim, ending: Ending, now: float) -> None:
-        """It was taken out of the other two places already."""
+        """The caller has removed the claim from `waiting` or `runs`."""
         if not self.endings:
             self.oldest_ending = now
         self.endings.append((claim, ending))
@@ -47,19 +47,19 @@ class Ledger:
         return endings
 
     def end_waiting(self, ending: Ending, now: float) -> None:
-        """None of those that wait will be started."""
+        """End all waiting claims without starting them."""
         while self.waiting:
             self.add_ending(self.waiting.popleft(), ending, now)
 
     def forget_unfinished(self) -> int:
-        """They belong to others by now; says how many there were."""
+        """Drop claims whose leases are lost; returns how many there were."""
         count = len(self.runs) + len(self.waiting)
         self.runs.clear()
         self.waiting.clear()
         return count
 
     def keys(self) -> set[tuple[int, int]]:
-        """Of every claim, wherever it is."""
+        """The keys of all claims."""
         waiting = (claim.key for claim in self.waiting)
         return {*self.runs, *waiting, *(claim.key for claim, _ in self.endings)}
 
