@@ -44,7 +44,7 @@ def note(event: str, **facts: Any) -> None:
 
 
 def make() -> Stepwell:
-    app = Stepwell(os.environ[DATABASE])
+    app = _APPS[os.getpid()] = Stepwell(os.environ[DATABASE])
     define(app)
     failpoints.arm(folder())
     return app
@@ -226,8 +226,8 @@ def _create_children_in_threads(seconds: float, go: str) -> None:
 
 
 def folder_app() -> Stepwell:
-    """A second app on the same database: jobs have no access to that of the worker."""
-    return _APPS.setdefault(os.getpid(), Stepwell(os.environ[DATABASE]))
+    """The app that runs the job: its threads create children through it."""
+    return _APPS[os.getpid()]
 
 
 def _leave_a_thread(seconds: float, go: str) -> None:

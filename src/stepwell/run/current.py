@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Final
-from weakref import WeakValueDictionary
 
 from stepwell.define.drafts import NewStep
 from stepwell.enqueue.place import names_others
@@ -33,19 +32,16 @@ def running_step() -> RunningStep | None:
 class RunningSteps:
     """The runs of one app in this process.
 
-    A thread that a job starts has an empty context, so it does not know which run it belongs to. When such code creates
-    children of a step, the run of that step is looked up here: among the runs of the app that it uses, else among those
-    of the other apps of this process (a program may open a database twice, for example if a module is imported as
-    `__main__` and again by its name).
+    Code finds its own run by a context variable. A thread that a job starts has an empty context, so when such code
+    creates children of a step, the run of that step is found among those of the app that it uses.
     """
 
-    __slots__ = ("__weakref__", "_steps", "database", "uuids")
+    __slots__ = ("_steps", "database", "uuids")
 
     def __init__(self, database: Database, uuids: Uuid7Generator) -> None:
         self.database = database
         self.uuids = uuids  # for their children, which get one before they are written
         self._steps: dict[int, RunningStep] = {}  # by identity: two runs may be of the same step, one without its lease
-        _apps_of_this_process[id(self)] = self
 
     def add(self, step: RunningStep) -> None:
         step.running_steps = self
@@ -64,20 +60,12 @@ class RunningSteps:
         candidates = [*self._steps.values()]
         if (here := running_step()) is not None:
             candidates.insert(0, here)
-        for reference in _apps_of_this_process.valuerefs():  # a copy: other threads may open apps meanwhile
-            if (others := reference()) is not None and others is not self:
-                candidates += others._steps.values()
         return next((step for step in candidates if step.is_parent_of(drafts, self.database)), None)
 
     def is_unwritten_child_of_caller(self, uuid: str) -> bool:
         """Whether the step is a child of the running step that calls this, and not written yet."""
         here = running_step()
         return here is not None and here.has_unwritten_child(uuid)
-
-
-# Only for threads without a context, see above. Per process, because which apps a process has is a fact of the process;
-# it holds weak references only.
-_apps_of_this_process: Final[WeakValueDictionary[int, RunningSteps]] = WeakValueDictionary()
 
 
 class entered:  # noqa: N801 - reads as `with entered(steps, step)`. Not a generator: it is on the path of every run.
