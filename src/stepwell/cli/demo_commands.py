@@ -25,7 +25,7 @@ def demo(ctx: click.Context, pace: float) -> None:
     """
     from stepwell.demo import play
 
-    if ctx.obj.chosen:
+    if ctx.obj.named is not None:
         ctx.obj.refuse_useless()
         url = ctx.obj.url
     else:

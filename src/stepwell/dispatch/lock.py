@@ -42,26 +42,27 @@ class GroupLock:
     tick: int
     previous_ended_early: bool
     survey: Survey
+    seconds: float = LOCK_SECONDS
 
     def fence(self, tx: Transaction) -> None:
         """Make sure, to the end of this transaction, that the group is still ours."""
-        idle_ms = str(int(1000 * LOCK_SECONDS))
+        idle_ms = str(int(1000 * self.seconds))
         if ticks.fence(tx, group=self.group, owner=self.owner, token=self.token, idle_ms=idle_ms) is None:
             raise LockLost(f"group {self.group} was taken over by another dispatcher; this tick changes nothing more")
 
 
-def take(database: Database, group: str, owner: str) -> GroupLock | None:
+def take(database: Database, group: str, owner: str, seconds: float = LOCK_SECONDS) -> GroupLock | None:
     """The lock and a new tick row, or None while another dispatcher has it."""
 
     def work(tx: Transaction) -> GroupLock | None:
         now = database.now()
-        deadline = now + timedelta(seconds=LOCK_SECONDS)
+        deadline = now + timedelta(seconds=seconds)
         taken = ticks.take_lock(tx, group=group, owner=owner, now=now, deadline=deadline)
         if taken is None:
             return None
         tick = ticks.begin_tick(tx, group=group, owner=owner, now=now)
         ticks.note_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
-        return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now))
+        return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now), seconds)
 
     return database.transact(work)
 

@@ -10,7 +10,7 @@ import logging
 import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypedDict
 
 from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
 from stepwell.model.reasons import POISON
@@ -48,13 +48,37 @@ class Reaped:
     stalled: list[str] = field(default_factory=list)
 
 
+class ReaperOptions(TypedDict, total=False):
+    """The keyword arguments of `app.reaper(…)`: all have a default."""
+
+    round_seconds: float
+    untaken_seconds: float
+    stalled_seconds: float
+    dead_worker_retention_seconds: float
+    rescues: int
+
+
 class Reaper:
     """Looks after what others left behind."""
 
-    def __init__(self, database: Database, events: Events, *, round_seconds: float = ROUND_SECONDS) -> None:
+    def __init__(
+        self,
+        database: Database,
+        events: Events,
+        *,
+        round_seconds: float = ROUND_SECONDS,
+        untaken_seconds: float = UNTAKEN_SECONDS,
+        stalled_seconds: float = STALLED_SECONDS,
+        dead_worker_retention_seconds: float = DEAD_WORKER_RETENTION_SECONDS,
+        rescues: int = RESCUES,
+    ) -> None:
         self._database = database
         self._events = events
         self.round_seconds = round_seconds
+        self._untaken_seconds = untaken_seconds
+        self._stalled_seconds = stalled_seconds
+        self._retention_seconds = dead_worker_retention_seconds
+        self._rescues = rescues
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the oldest step that could run, and since when
         self._alarmed: set[str] = set()
 
@@ -66,7 +90,7 @@ class Reaper:
         self._recover_untaken(reaped)
         now = self._database.now()
         look_at_keys_left_behind(self._database, now)
-        overdue = _ago(now, DEAD_WORKER_RETENTION_SECONDS)
+        overdue = _ago(now, self._retention_seconds)
         if self._database.read(lambda tx: reaping.is_anything_overdue(tx, now=now, before=overdue)):
             self._tidy_up(reaped, now)
         self._look_for_stalled_groups(reaped)
@@ -87,7 +111,7 @@ class Reaper:
             if reaping.is_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
                 return None
             changes = runs.rescue(
-                tx, id=step_id, token=token, dispatch_after=back, limit=RESCUES, error=error, actor=ACTOR, now=now
+                tx, id=step_id, token=token, dispatch_after=back, limit=self._rescues, error=error, actor=ACTOR, now=now
             )
             return changes[0].to_state if changes else None
 
@@ -103,7 +127,7 @@ class Reaper:
 
     def _recover_untaken(self, reaped: Reaped) -> None:
         now = self._database.now()
-        found = self._database.read(lambda tx: reaping.untaken(tx, now=now, before=_ago(now, UNTAKEN_SECONDS)))
+        found = self._database.read(lambda tx: reaping.untaken(tx, now=now, before=_ago(now, self._untaken_seconds)))
         for row in found:
 
             def work(tx: Transaction, step_id: int = row.id) -> bool:
@@ -115,7 +139,7 @@ class Reaper:
 
     def _tidy_up(self, reaped: Reaped, now: datetime) -> None:
         def work(tx: Transaction) -> None:
-            reaped.workers_forgotten = reaping.forget_dead_workers(tx, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
+            reaped.workers_forgotten = reaping.forget_dead_workers(tx, before=_ago(now, self._retention_seconds))
             reaped.locks_released = reaping.release_dead_locks(tx, now=now)
 
         self._database.transact(work)
@@ -135,7 +159,7 @@ class Reaper:
         }
         for group, (head, since) in self._waiting.items():
             seconds = (now - since).total_seconds()
-            if seconds < STALLED_SECONDS:
+            if seconds < self._stalled_seconds:
                 self._alarmed.discard(group)
             else:
                 reaped.stalled.append(group)
