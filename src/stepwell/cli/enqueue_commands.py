@@ -74,7 +74,7 @@ def enqueue(
 
     It is durable when this command has ended. It waits, Pending, until a worker serves its queue and action.
     """
-    with target.open(create=True) as app:
+    with target.open(create=True, declare_queues=True) as app:
         reference = app.enqueue(
             action,
             arguments,

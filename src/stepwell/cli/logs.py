@@ -14,9 +14,9 @@ from stepwell.service.config.settings import LevelName
 _FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
 
 
-def log_to_stderr(name: LevelName) -> None:
+def log_to_stderr(level_name: LevelName) -> None:
     """Everything that Stepwell logs at this level or above; ticks are logged at INFO."""
-    level = logging.getLevelNamesMapping()[name.upper()]
+    level = logging.getLevelNamesMapping()[level_name.upper()]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     handler.setLevel(level)
@@ -25,7 +25,7 @@ def log_to_stderr(name: LevelName) -> None:
         logger.handlers[:] = [handler]
         logger.propagate = False
     if level <= logging.INFO:
-        logging.getLogger("stepwell.dispatcher").setLevel(logging.INFO)
+        logging.getLogger("stepwell").setLevel(level)
 
 
 class _Errors(logging.Handler):

@@ -31,7 +31,7 @@ _DISPATCHER: Final = {"groups": "dispatcher.groups", "log_file": "log.file"}
 _SETTINGS: Final = {"worker": _WORKER, "up": _WORKER | _DISPATCHER, "dispatcher": _DISPATCHER}
 
 
-class _SettingType(click.ParamType):
+class _SettingType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """Reads an option as the configuration reads a variable."""
 
     def __init__(self, setting: Setting) -> None:

@@ -41,7 +41,7 @@ class DatabaseSettings:
     max_connections: int = setting(
         8,
         WholeNumber(2),
-        "Connections that one process opens to PostgreSQL, at most.",
+        "Connections that the process of a command opens to PostgreSQL, at most. Slots have their own.",
         constant="store.postgres.database:MAX_CONNECTIONS",
     )
 
@@ -94,7 +94,7 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherSettings:
-    """What `stepwell dispatcher` and `stepwell up` dispatch with."""
+    """What `stepwell dispatcher`, `stepwell dispatch` and `stepwell up` dispatch with."""
 
     groups: tuple[str, ...] = setting((), Names(), "Groups to dispatch. Empty: all.")
     batch_limit: int = setting(
@@ -149,7 +149,7 @@ class ReaperSettings:
     rescues: int = setting(
         3,
         WholeNumber(0),
-        "Times that a step is rescued from a dead worker; the next death fails it.",
+        "Times that a step is rescued from a dead worker or slot; the next death fails it.",
         constant="run.finish:RESCUES",
     )
 
@@ -158,8 +158,14 @@ class ReaperSettings:
 class LogSettings:
     """Where the log goes."""
 
-    file: Path | None = setting(None, FilePath(), "The dispatcher's log, like `logs/dispatcher.log`. Unset: no file.")
-    level: LevelName = setting("warning", _LEVEL, "What commands that run for long write to stderr.")
+    file: Path | None = setting(
+        None,
+        FilePath(),
+        "The log of `stepwell dispatcher` and `stepwell up`, like `logs/dispatcher.log`. Unset: no file.",
+    )
+    level: LevelName = setting(
+        "warning", _LEVEL, "What `dispatcher`, `worker`, `reaper` and `up` log to stderr; `-v` means `info`."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
