@@ -70,7 +70,7 @@ def _as_dict(report: TickReport) -> dict[str, Any]:
 
 def _write_reports(output: Output, reports: list[TickReport]) -> None:
     if not reports:
-        output.line("Nothing to do: no group has work, or another dispatcher holds the locks.")
+        output.line("Nothing to do (`stepwell explain STEP` shows why a step waits).")
         return
     columns = [
         Column("TICK", right=True),
