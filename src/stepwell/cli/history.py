@@ -30,8 +30,8 @@ def write_history(output: Output, history: list[Transition]) -> None:
 
 
 def _write_wide(output: Output, history: list[Transition]) -> None:
-    names = ("TIME (UTC)", "FROM", "TO", "TRY", "WHY", "BY")
-    columns = [Column(name, right=name == "TRY", folds=name in ("WHY", "BY")) for name in names]
+    names = ("TIME (UTC)", "FROM", "TO", "ATTEMPT", "WHY", "BY")
+    columns = [Column(name, right=name == "ATTEMPT", folds=name in ("WHY", "BY")) for name in names]
     rows = [
         [exact(change.at)[:26], str(change.from_state or "(created)"), str(change.to_state), *_rest(change)]
         for change in history

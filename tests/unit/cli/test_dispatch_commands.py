@@ -15,7 +15,7 @@ from stepwell import State, Stepwell
 from stepwell.testing import behave
 from tests.unit.cli.support import PATIENCE, ask, finished, nobody_else_writes, process, refuse_dispatch, run
 
-STOPPED = r"Stopped: \d+ dispatched in \d+ ticks?; every lock is released\."
+STOPPED = r"Stopped: \d+ dispatched in \d+ ticks?; all locks released\."
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def test_a_tick_that_raised_ends_with_1_and_its_error_on_stderr(app: Stepwell) -
     refuse_dispatch(url_of(app))
     ended = finished("dispatch", "--once", url=url_of(app))
     assert ended.returncode == 1
-    assert "raised: see stderr" in ended.stdout
-    assert re.match(r"stepwell: tick \d+ of group beta raised \w+: .*the disk is on fire", ended.stderr)
+    assert "failed; see stderr" in ended.stdout
+    assert re.match(r"stepwell: tick \d+ of group beta failed: \w+: .*the disk is on fire", ended.stderr)
     assert ended.stderr.count("\n") == 1
     assert "the disk is on fire" in run(url_of(app), "ticks").stdout
     (report,) = ask(url_of(app), "dispatch", "--once", code=1)
@@ -115,7 +115,7 @@ def test_a_signal_stops_a_dispatcher_cleanly(app: Stepwell, number: signal.Signa
         said, complaint = started.communicate(timeout=PATIENCE)
     assert (started.returncode, complaint) == (0, "")
     stopping, stopped = said.splitlines()
-    assert stopping == "Stopping: the tick under way ends first."
+    assert stopping == "Stopping after the current tick."
     assert re.fullmatch(STOPPED, stopped)
 
 
@@ -182,7 +182,7 @@ def test_the_log_of_ticks_goes_to_a_file(app: Stepwell, tmp_path: Path) -> None:
         wait_until(lambda: app.step(step).state is State.DISPATCHED)
         started.send_signal(signal.SIGTERM)
         said, complaint = started.communicate(timeout=PATIENCE)
-    assert "The log of ticks goes to logs/dispatcher.log." in said
+    assert "Logging ticks to logs/dispatcher.log." in said
     assert complaint == ""
     log = (tmp_path / "logs" / "dispatcher.log").read_text()
     assert re.search(r"\[TICK START\] Group: beta \| Time: \d\d:\d\d:\d\d\.\d{6}\n", log)
@@ -226,4 +226,4 @@ def test_a_dispatcher_says_when_dispatching_is_paused(app: Stepwell) -> None:
     app.breaker.pause("ann")
     with process(url_of(app), "dispatcher") as started:
         first_line(started)
-        assert "Dispatching is paused at present" in first_line(started)
+        assert "Dispatching is paused (`stepwell resume`)" in first_line(started)

@@ -262,7 +262,7 @@ def test_ticks_say_what_they_changed(scene: Scene) -> None:
     for what in ("dispatch 1", "promote_handlers 1", "cascade_failures", "parents_to_failed 1"):
         assert what in shown
     assert ask(scene.url, "ticks", "--group", "kappa") == []
-    assert "No ticks are on record" in run(scene.url, "ticks", "--group", "kappa").stdout
+    assert "No ticks recorded" in run(scene.url, "ticks", "--group", "kappa").stdout
 
 
 # where it is shown -------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_a_limit_that_cannot_be_read_is_refused_and_nothing_changes(app: Stepwel
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (None, "which app?"),
+        (None, "no app: use --app"),
         ("shop", "does not name an app"),
         ("no_such_module:app", "there is no module 'no_such_module'"),
         ("json:dumps", "dumps"),
@@ -166,7 +166,7 @@ def test_a_file_that_cannot_be_opened_is_reported_in_one_line(tmp_path: Path) ->
 
 def test_one_round_of_the_reaper_reports_what_it_did(app: Stepwell) -> None:
     said = run(app.database.url, "reaper", "--once").stdout
-    assert said == "0 steps rescued, 0 given up as poison, 0 recovered, 0 let go.\n"
+    assert said == "0 steps rescued, 0 failed as poison, 0 returned to Pending unclaimed, 0 leases released.\n"
 
 
 JOBS = """
@@ -207,7 +207,7 @@ def test_the_strategy_of_a_worker_can_be_chosen(tmp_path: Path, strategy: str, l
 
 @pytest.mark.parametrize(
     ("option", "value", "said"),
-    [("--grace", "-1", "'--grace'"), ("--queues", " , ", "--queues names none"), ("--slots", "0", "'--slots'")],
+    [("--grace", "-1", "'--grace'"), ("--queues", " , ", "'--queues'"), ("--slots", "0", "'--slots'")],
 )
 def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, option: str, value: str, said: str) -> None:
     (tmp_path / "jobs.py").write_text(JOBS, encoding="utf-8")
