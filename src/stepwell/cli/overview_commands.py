@@ -108,7 +108,7 @@ def groups(target: Target, as_json: bool) -> None:
         *(Column(state.upper(), right=True) for state in _UNFINISHED),
         Column("LAST TICK", right=True),
         Column("LAST DISPATCH", right=True),
-        Column("LOCKED BY", folds=True),
+        Column("LOCK", folds=True),
     ]
     Output().table(
         columns,

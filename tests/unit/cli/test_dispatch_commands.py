@@ -206,7 +206,7 @@ def test_a_log_that_cannot_be_written_is_reported_at_once(app: Stepwell, tmp_pat
     (tmp_path / "logs").write_text("not a folder")
     ended = finished("dispatcher", "--log-file", "logs/dispatcher.log", url=url_of(app), cwd=tmp_path)
     assert ended.returncode == 1
-    assert ended.stderr.startswith("stepwell: the log cannot be written to logs/dispatcher.log: ")
+    assert ended.stderr.startswith("stepwell: cannot write the log to logs/dispatcher.log: ")
 
 
 def test_a_dispatcher_survives_ticks_that_raise(app: Stepwell) -> None:

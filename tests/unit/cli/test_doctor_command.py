@@ -89,6 +89,6 @@ def test_a_repaired_mark_is_described_in_words(app: Stepwell) -> None:
     step = app.enqueue("bake")
     plain_sql(url_of(app), f"DELETE FROM steps_agenda WHERE step_id = {step.id}")
     said = run(url_of(app), "doctor", "--sweep", code=1)
-    assert "sweep          1 finding" in said.stdout
+    assert "bookkeeping    1 finding" in said.stdout
     assert f"step {step.id}: it may run and is not on the agenda" in said.stdout
     assert said.stderr == ""

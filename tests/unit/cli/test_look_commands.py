@@ -174,7 +174,7 @@ def test_a_tree_has_its_children_in_the_order_of_their_index(scene: Scene) -> No
         f"✗ {one} family  Failed · not all of its children concluded",
         f"├─ ✓ {two} fine  Completed",
         f"├─ ✗ {three} broken  Failed · index 2 · Permanent: told to fail",
-        f"├─ – {four} behind  NotRunnable · index 3 · what comes before it failed",
+        f"├─ – {four} behind  NotRunnable · index 3 · an earlier step failed",
         f"└─ ✓ {five} cleanup  Completed · exception handler",
     ]
     assert [(node["depth"], node["step"]["id"]) for node in ask(scene.url, "tree", str(one))] == [

@@ -37,7 +37,7 @@ def test_workers_are_shown_with_what_they_serve_and_run(app: Stepwell) -> None:
 
 def test_limits_are_set_shown_and_lifted(app: Stepwell) -> None:
     url = app.database.url
-    assert "no limits" in run(url, "limits").stdout
+    assert "No limits" in run(url, "limits").stdout
     assert "candles" in run(url, "limits", "--queue", "candles=4", "--total", "10").stdout
     assert app.limits.all() == {("queue", "candles"): 4, ("total", ""): 10}
     run(url, "limits", "--queue", "candles=none")
@@ -153,7 +153,7 @@ def test_a_server_that_does_not_answer_at_the_start_is_reported_in_one_line(
     (line,) = ended.stderr.splitlines()
     assert line.startswith("stepwell: PostgreSQL cannot be reached (connection failed: ")
     assert "Connection refused" in line
-    assert "nothing was begun: see that the server runs and that the address is right, then start" in line
+    assert "nothing was started: check that the server is running and that the URL is right, then try again" in line
     assert ("secret" in line, ended.stdout, ended.returncode) == (False, "", 1)
 
 
@@ -202,7 +202,7 @@ def test_the_strategy_of_a_worker_can_be_chosen(tmp_path: Path, strategy: str, l
     )  # fmt: skip
     (line,) = (line for line in ended.stdout.splitlines() if line.startswith("Ran:"))
     assert abs(line.count("light") - light) <= 1
-    assert ("by the weights of the jobs" in ended.stdout) == (strategy == "by-weight")
+    assert ("shared between jobs by weight" in ended.stdout) == (strategy == "by-weight")
 
 
 @pytest.mark.parametrize(
