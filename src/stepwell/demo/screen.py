@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EVENTS_SHOWN: Final = 9
 _LEGEND: Final = {
-    State.COMPLETED: "completed", State.RUNNING: "running", State.DISPATCHED: "dispatched", State.PENDING: "pending",
+    State.COMPLETED: "done", State.RUNNING: "running", State.DISPATCHED: "dispatched", State.PENDING: "pending",
     State.FAILED: "failed", State.CANCELLED: "cancelled", State.NOT_RUNNABLE: "not runnable",
 }  # fmt: skip
 
@@ -145,7 +145,7 @@ class _LiveView:
             ("Stepwell demo", "bold"),
             (f"  {elapsed:4.1f} s · {self._workers} workers · one dispatcher", "bright_black"),
         )
-        legend = Text("  ").join(
+        legend = Text(" ").join(
             Text.assemble((SIGNS[state], STYLES[state]), (f" {word}", "bright_black"))
             for state, word in _LEGEND.items()
         )
