@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from stepwell.cli.output import Output, of_state
-from stepwell.cli.parameters import accountable
+from stepwell.cli.parameters import who_and_why_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import to_json
 from stepwell.model.step import Step
@@ -23,7 +23,7 @@ def _write(step: Step, then: str) -> None:
 
 @click.command()
 @click.argument("step")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
@@ -45,7 +45,7 @@ def retry(target: Target, step: str, who: str, why: str | None, as_json: bool) -
 
 @click.command()
 @click.argument("step")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
@@ -63,7 +63,7 @@ def cancel(target: Target, step: str, who: str, why: str | None, as_json: bool) 
 
 @click.command()
 @click.argument("step")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj

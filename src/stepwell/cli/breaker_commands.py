@@ -9,7 +9,7 @@ import click
 
 from stepwell.cli.output import Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.parameters import accountable, known_group, workflow_of
+from stepwell.cli.parameters import who_and_why_options, known_group, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
 from stepwell.operate.breaker import RestartSafety
@@ -17,7 +17,7 @@ from stepwell.operate.breaker import RestartSafety
 
 @click.command()
 @click.option("--workflow", metavar="STEP", help="Pause only this step's workflow.")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
@@ -40,7 +40,7 @@ def pause(target: Target, workflow: str | None, who: str, why: str | None, as_js
 
 @click.command()
 @click.option("--workflow", metavar="STEP", help="Resume only this step's workflow.")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
@@ -69,7 +69,7 @@ def _write_workflow(workflow: str, *, paused: bool, as_json: bool) -> None:
 @click.command()
 @click.option("--wait", is_flag=True, help="Wait until nothing is in flight.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Wait at most this many seconds.")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_context

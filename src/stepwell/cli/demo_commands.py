@@ -26,7 +26,7 @@ def demo(ctx: click.Context, pace: float) -> None:
     from stepwell.demo import play
 
     if ctx.obj.named is not None:
-        ctx.obj.refuse_useless()
+        ctx.obj.refuse_unusable()
         url = ctx.obj.url
     else:
         url = f"sqlite:///{Path(tempfile.mkdtemp(prefix='stepwell-')) / 'demo.db'}"

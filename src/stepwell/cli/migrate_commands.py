@@ -18,7 +18,7 @@ def migrate(target: Target, as_json: bool) -> None:
     from stepwell.store import migrate as migrations
     from stepwell.store import open_database
 
-    target.refuse_useless()
+    target.refuse_unusable()
     database = open_database(target.url, SystemClock())
     try:
         applied = migrations.migrate(database)

@@ -63,7 +63,7 @@ def _os_user() -> str:
         return f"uid {os.getuid()}"
 
 
-def accountable(function: F) -> F:
+def who_and_why_options(function: F) -> F:
     """`--who` and `--why`, which the history records."""
     who = click.option("--who", default=_os_user, help="Who does it (recorded).  [default: your login]")
     why = click.option("--why", help="Why (recorded).")

@@ -51,7 +51,7 @@ class Target:
         """An app on it. A file or a schema is created only with `create`, queues only with `declare_queues`."""
         from stepwell import Stepwell
 
-        self.refuse_useless()
+        self.refuse_unusable()
         if not create:
             self._refuse_missing()
         return self.configure(Stepwell(self.url), declare_queues=declare_queues).open()
@@ -63,7 +63,7 @@ class Target:
             app.queues.add(self.config.app.queues)
         return app
 
-    def refuse_useless(self) -> None:
+    def refuse_unusable(self) -> None:
         """Refuse a server that does not answer, and a database that ends with the command."""
         self._refuse_unreachable()
         if self._is_sqlite() and _sqlite_path(self.url) is None:

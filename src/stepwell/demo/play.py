@@ -32,19 +32,19 @@ def play(url: str, output: Output, *, pace: float = 1.0, program: str = "stepwel
         started = app.clock.monotonic()
         story.begin()
         with screen_for(output, story, WORKERS) as screen:
-            director = _Director(app, story, screen)
-            workers = [_InlineWorker(app, number, director.wake) for number in range(1, WORKERS + 1)]
-            with Crew([director, *workers], on_signal=director.interrupt) as crew:
-                director.on_end = crew.stop
+            demo = _DemoPart(app, story, screen)
+            workers = [_InlineWorker(app, number, demo.wake) for number in range(1, WORKERS + 1)]
+            with Crew([demo, *workers], on_signal=demo.interrupt) as crew:
+                demo.on_end = crew.stop
                 crew.run()
-        if director.is_interrupted:
+        if demo.is_interrupted:
             raise KeyboardInterrupt
-        for error in director.errors:
+        for error in demo.errors:
             raise error
         return write_summary(output, story, url, app.clock.monotonic() - started, program)
 
 
-class _Director(Part):
+class _DemoPart(Part):
     """Runs the dispatcher, the actions of users and the screen until every step has ended."""
 
     name = "demo"
