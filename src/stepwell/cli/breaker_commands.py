@@ -9,7 +9,7 @@ import click
 
 from stepwell.cli.output import Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.parameters import who_and_why_options, known_group, workflow_of
+from stepwell.cli.parameters import known_group, who_and_why_options, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
 from stepwell.operate.breaker import RestartSafety
