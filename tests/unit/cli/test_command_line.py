@@ -1,4 +1,4 @@
-"""The command line as a whole: how it starts, which database it uses, what it says when something is wrong."""
+"""The command line as a whole: how it starts, which database it uses, what it prints when something is wrong."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_the_version_is_printed() -> None:
 
 
 def test_a_misspelled_command_is_answered_with_a_suggestion() -> None:
-    said = run_bare("stpes", code=2).stderr
-    assert "No such command 'stpes'. Did you mean steps" in said
+    message = run_bare("stpes", code=2).stderr
+    assert "No such command 'stpes'. Did you mean steps" in message
 
 
 # Which database ----------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["show", "99"], "there is no step 99"),
         (["show", "99999999999999999999999"], "there is no step"),
@@ -174,12 +174,12 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )
-def test_an_error_is_one_line_on_stderr(shared_database_url: str, arguments: list[str], said: str) -> None:
+def test_an_error_is_one_line_on_stderr(shared_database_url: str, arguments: list[str], message: str) -> None:
     run(shared_database_url, "enqueue", "fetch")
     result = run(shared_database_url, *arguments, code=1)
     assert result.stdout == ""
     assert result.stderr.startswith("stepwell: ")
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1
 
 

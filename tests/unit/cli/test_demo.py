@@ -20,7 +20,7 @@ from stepwell.testing import ManualClock, behave
 from tests.unit.cli.support import ANSI, PATIENCE, environment, finished, run, run_bare
 
 T = TypeVar("T")
-# Five times as fast as for people who watch.
+# Five times as fast as by default.
 FAST = ["--pace", "0.2"]
 
 

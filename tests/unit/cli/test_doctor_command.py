@@ -1,4 +1,4 @@
-"""`stepwell doctor`: it finds and reports what is broken, and its exit code says whether it did."""
+"""`stepwell doctor`: it finds and reports what is broken, and its exit code tells whether it did."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_violated_invariant_is_found(app: Stepwell) -> None:
     for flags in ([], ["--invariants"]):
         document = ask(url_of(app), "doctor", *flags, code=1)
         assert {violation["step_id"] for violation in document["violations"]} == {1}
-        assert "step 1 breaks «history and state agree»" in run(url_of(app), "doctor", *flags, code=1).stdout
+        assert "history and state agree" in run(url_of(app), "doctor", *flags, code=1).stdout
     assert "violations" not in ask(url_of(app), "doctor", "--sweep")
 
 
@@ -88,7 +88,7 @@ def test_a_lost_mark_is_repaired_and_reported_once(app: Stepwell) -> None:
 def test_a_repaired_mark_is_described_in_words(app: Stepwell) -> None:
     step = app.enqueue("bake")
     plain_sql(url_of(app), f"DELETE FROM steps_agenda WHERE step_id = {step.id}")
-    said = run(url_of(app), "doctor", "--sweep", code=1)
-    assert "bookkeeping    1 finding" in said.stdout
-    assert f"step {step.id}: it may run and is not on the agenda" in said.stdout
-    assert said.stderr == ""
+    result = run(url_of(app), "doctor", "--sweep", code=1)
+    assert "bookkeeping    1 finding" in result.stdout
+    assert f"step {step.id}: it may run and is not on the agenda" in result.stdout
+    assert result.stderr == ""

@@ -1,4 +1,4 @@
-"""What a part is given as a setting holds, and not its default."""
+"""A part uses the settings that it is given, not the defaults."""
 
 from __future__ import annotations
 
