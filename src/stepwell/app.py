@@ -12,8 +12,8 @@ from stepwell.define.registry import Registry
 from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.dispatch.dispatcher_part import DispatcherPart
-from stepwell.dispatch.sweep_part import SweepPart
-from stepwell.dispatch.tick import BATCH_LIMIT, TickReport
+from stepwell.dispatch.sweep_part import SWEEP_SECONDS, SweepPart
+from stepwell.dispatch.tick import TickOptions, TickReport
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.declared_queues import DeclaredQueues
 from stepwell.enqueue.handle import Handle
@@ -29,7 +29,7 @@ from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
-from stepwell.operate.reaper import ROUND_SECONDS, Reaper
+from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
 from stepwell.operate.transition import transition_by_hand
 from stepwell.run.build import WorkerBuilder, WorkerOptions, WorkerSettings
@@ -73,7 +73,7 @@ class Stepwell:
     ) -> None:
         self.jobs = Registry()
         self.job = JobDecorator(self)
-        self._queues = DeclaredQueues(queues, self.jobs)
+        self.queues = DeclaredQueues(queues, self.jobs)
         self.clock: Clock = clock or SystemClock()
         self._migrates = migrate_schema
         self.database = open_database(url, self.clock, self._prepare)
@@ -83,10 +83,10 @@ class Stepwell:
         self.events.follow(self.database.hooks)
         self.limits = Limits(self.database)
         self.running_steps = RunningSteps(self.database, uuids)
-        self._creator = Creator(self.database, self._queues, uuids)
+        self._creator = Creator(self.database, self.queues, uuids)
         self._finisher = Finisher(self.database, self._creator, self.events)
         self._workers = WorkerBuilder(
-            self.database, self.jobs, self._finisher, self.limits, self._queues, lambda: name_of(self)
+            self.database, self.jobs, self._finisher, self.limits, self.queues, lambda: name_of(self)
         )
         self.actions = Actions(self.database)
         self.reader = Reader(self.database)
@@ -102,7 +102,7 @@ class Stepwell:
             migrate(database)
         else:
             ensure_schema(database)
-        self._queues.create(database)
+        self.queues.create(database)
 
     def close(self) -> None:
         """Close the database."""
@@ -148,9 +148,9 @@ class Stepwell:
 
     # dispatch and run -----------------------------------------------------------------------------------
 
-    def dispatcher(self, groups: Collection[str] | None = None, *, batch_limit: int = BATCH_LIMIT) -> Dispatcher:
+    def dispatcher(self, groups: Collection[str] | None = None, **options: Unpack[TickOptions]) -> Dispatcher:
         """A dispatcher for all groups, or for some."""
-        return Dispatcher(self.database, self._creator, groups, batch_limit)
+        return Dispatcher(self.database, self._creator, groups, **options)
 
     def dispatch_once(self, group: str | None = None) -> list[TickReport]:
         """One tick of every group that has work, or of one group."""
@@ -158,24 +158,25 @@ class Stepwell:
 
     def inline_runner(self, *, queues: Sequence[str] = (), slots: int = 8, watch: Watch | None = None) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
-        queues = queues or default_queues(self._queues())
+        queues = queues or default_queues(self.queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
-    def reaper(self, *, round_seconds: float = ROUND_SECONDS) -> Reaper:
+    def reaper(self, **options: Unpack[ReaperOptions]) -> Reaper:
         """Returns the steps of dead workers to Pending."""
-        return Reaper(self.database, self.events, round_seconds=round_seconds)
+        return Reaper(self.database, self.events, **options)
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
         return self._workers.build(WorkerSettings(**settings))
 
-    def dispatcher_parts(self, dispatcher: Dispatcher) -> list[Part]:
+    def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
         """A dispatcher and the sweep of its groups, as parts of a crew."""
-        return [DispatcherPart(dispatcher, self.database), SweepPart(self.database, dispatcher.groups)]
+        sweep = SweepPart(self.database, dispatcher.groups, sweep_seconds)
+        return [DispatcherPart(dispatcher, self.database), sweep]
 
-    def reaper_part(self) -> Part:
+    def reaper_part(self, **options: Unpack[ReaperOptions]) -> Part:
         """A reaper, as part of a crew."""
-        return ReaperPart(self.reaper(), self.database)
+        return ReaperPart(self.reaper(**options), self.database)
 
     def parts(self, worker: Worker) -> list[Part]:
         """A worker and the other parts that a system needs: a dispatcher, the sweep and a reaper."""
@@ -200,7 +201,7 @@ class Stepwell:
 
     def run_until_idle(self, *, slots: int = 8, watch: Watch | None = None, max_rounds: int = 100_000) -> int:
         """Dispatch and run inline until no step can run now; returns the number of runs."""
-        queues = default_queues(self._queues())
+        queues = default_queues(self.queues())
         runner = InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch, waits_for_ticks=False)
         try:
             return runner.run_until_idle(self.dispatcher(), max_rounds)

@@ -13,44 +13,45 @@ import click
 from stepwell import __version__
 from stepwell.cli.errors import in_one_line
 from stepwell.cli.target import DEFAULT_URL, Target
+from stepwell.model.errors import ConfigError
 
-# Heading → command → (its module in this package, what `--help` says about it).
+# Heading → command → (its module in this package, its line in `--help`).
 COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start here": {
-        "demo": ("demo", "Watch Stepwell at work, in a few seconds."),
-        "migrate": ("migrate", "Create the schema, or bring it up to date."),
+        "demo": ("demo", "See Stepwell at work, in a few seconds."),
+        "migrate": ("migrate", "Create or upgrade the schema."),
         "enqueue": ("enqueue", "Create a step."),
     },
     "Run": {
-        "up": ("work", "Dispatcher, worker and reaper in one command."),
-        "worker": ("work", "Run the steps of an app until told to stop."),
-        "reaper": ("work", "Bring back the steps of dead workers."),
-        "dispatcher": ("dispatch", "Move steps forward until told to stop."),
-        "dispatch": ("dispatch", "Tick the groups that have work, then end."),
+        "up": ("work", "Run dispatcher, worker and reaper together."),
+        "worker": ("work", "Run the steps of an app until stopped."),
+        "reaper": ("work", "Recover the steps of dead workers."),
+        "dispatcher": ("dispatch", "Dispatch steps until stopped."),
+        "dispatch": ("dispatch", "Tick the groups that have work, then exit."),
     },
-    "Look": {
-        "steps": ("look", "The newest steps, with filters."),
-        "show": ("look", "All of one step, with its history."),
-        "tree": ("look", "A step with everything below it."),
-        "explain": ("look", "Why a step is not running."),
-        "stats": ("overview", "Counts by state, the breaker, the workers."),
-        "groups": ("overview", "The groups: open work, locks, last ticks."),
-        "ticks": ("overview", "The tick log: what the dispatchers did."),
-        "workers": ("workers", "The workers: what they serve and run."),
+    "Inspect": {
+        "steps": ("look", "List steps, newest first."),
+        "show": ("look", "Show one step with its history."),
+        "tree": ("look", "Show a step with its descendants."),
+        "explain": ("look", "Explain why a step is not running."),
+        "stats": ("overview", "Show counts by state, breaker and workers."),
+        "groups": ("overview", "List groups: unfinished steps, last ticks, locks."),
+        "ticks": ("overview", "Show the tick log."),
+        "workers": ("workers", "List workers: slots, queues and jobs."),
     },
     "Act": {
-        "retry": ("act", "Bring a failed or cancelled step back."),
-        "cancel": ("act", "Cancel a step and all below it."),
+        "retry": ("act", "Retry a failed, stopped or cancelled step."),
+        "cancel": ("act", "Cancel a step and its descendants."),
         "skip": ("act", "Conclude a step without running it."),
-        "pause": ("breaker", "Stop dispatching: all, or one workflow."),
-        "resume": ("breaker", "Dispatch again: all, or one workflow."),
-        "limits": ("workers", "How many steps may run at once."),
-        "drain": ("breaker", "Pause, and wait until nothing is in flight."),
+        "pause": ("breaker", "Pause dispatching, or one workflow."),
+        "resume": ("breaker", "Resume dispatching, or one workflow."),
+        "limits": ("workers", "Show or set how many steps may run at once."),
+        "drain": ("breaker", "Pause and wait until nothing is in flight."),
     },
-    "Watch over it": {
-        "safe-to-restart": ("breaker", "Say (and exit 0) if workers can be restarted."),
-        "doctor": ("doctor", "Check the promises, the marks, the workers."),
-        "completion": ("completion", "Print the completion script of a shell."),
+    "Maintain": {
+        "safe-to-restart": ("breaker", "Exit 0 if workers can be restarted."),
+        "doctor": ("doctor", "Check invariants, bookkeeping and workers."),
+        "completion": ("completion", "Print a shell completion script."),
     },
 }
 
@@ -77,7 +78,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in names and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], names, n=3)
             hint = f"Did you mean {' or '.join(near)}?" if near else "`stepwell --help` lists the commands."
-            ctx.fail(f"There is no command {args[0]!r}. {hint}")
+            ctx.fail(f"No such command {args[0]!r}. {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -94,24 +95,29 @@ class LazyGroup(click.Group):
 @click.option(
     "--db",
     metavar="URL",
-    envvar="STEPWELL_DB",
-    default=DEFAULT_URL,
-    show_default=True,
-    show_envvar=True,
-    help="The database: sqlite:///file.db or postgresql://… (also after the command).",
+    help="The database: sqlite:///file.db or postgresql://… (also after the command).  "
+    f"[env var: STEPWELL_DB; default: {DEFAULT_URL}]",
 )
 @click.version_option(__version__, prog_name="stepwell", message="%(prog)s %(version)s")
 @click.pass_context
-def main(ctx: click.Context, db: str) -> None:
-    """Stepwell: background work as rows in a database that people can read.
+def main(ctx: click.Context, db: str | None) -> None:
+    """Stepwell: background work as rows in a database.
 
-    STEP is the id or the uuid of a step. Commands that look or act take --json.
+    STEP is the id or the uuid of a step. Commands read stepwell.toml and the environment (docs/configuration.md).
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a sign still gets the rest of the line
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character still gets the rest of the line
             stream.reconfigure(errors="replace")
-    for name in ("stepwell", "psycopg.pool"):  # commands say themselves what there is to say
+    for name in ("stepwell", "psycopg.pool"):  # commands report problems themselves
         if not (logger := logging.getLogger(name)).handlers:
             logger.addHandler(logging.NullHandler())
-    chosen = ctx.get_parameter_source("db") is click.core.ParameterSource.COMMANDLINE
-    ctx.obj = Target(db, chosen)
+    from stepwell.cli.settings import default_maps
+    from stepwell.service.config import load_config
+
+    try:
+        config = load_config()
+    except ConfigError as error:
+        ctx.obj = Target(error, db)
+    else:
+        ctx.obj = Target(config, db)
+        ctx.default_map = default_maps(config)

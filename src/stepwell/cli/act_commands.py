@@ -1,11 +1,11 @@
-"""Doing something to a step: `retry`, `cancel`, `skip`. Each is on record with who and why."""
+"""Acting on a step: `retry`, `cancel`, `skip`. The history records who did it and why."""
 
 from __future__ import annotations
 
 import click
 
 from stepwell.cli.output import Output, of_state
-from stepwell.cli.parameters import accountable
+from stepwell.cli.parameters import who_and_why_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import to_json
 from stepwell.model.step import Step
@@ -23,15 +23,15 @@ def _write(step: Step, then: str) -> None:
 
 @click.command()
 @click.argument("step")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
 def retry(target: Target, step: str, who: str, why: str | None, as_json: bool) -> None:
-    """Bring a Failed, Stopped or Cancelled step back, with all that went with it.
+    """Return a Failed, Stopped or Cancelled step to Pending, with everything that ended because of it.
 
-    Its counters go to 0. What stood behind it or ended with it comes back, too, and so do the ancestors that failed
-    only through it.
+    Its counters are reset to 0. Descendants and later steps that ended with it are revived, and so are ancestors that
+    failed only because of it.
     """
     with target.open() as app:
         revived = app.retry(step, who=who, why=why)
@@ -40,39 +40,39 @@ def retry(target: Target, step: str, who: str, why: str | None, as_json: bool) -
         click.echo(to_json({"step": now, "revived": revived}))
         return
     others = [number for number in revived if number != now.id]
-    _write(now, f" again; {_numbers(others)} came back with it" if others else " again")
+    _write(now, f" again; also revived: {_numbers(others)}" if others else " again")
 
 
 @click.command()
 @click.argument("step")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
 def cancel(target: Target, step: str, who: str, why: str | None, as_json: bool) -> None:
-    """Cancel a step; the next ticks cancel everything unfinished below it."""
+    """Cancel a step; the next ticks cancel its unfinished descendants."""
     with target.open() as app:
         app.cancel(step, who=who, why=why)
         now = app.step(step)
     if as_json:
         click.echo(to_json({"step": now}))
         return
-    held = f"; its process is told and lets go soon (worker {now.lease_worker})" if now.lease_worker else ""
-    _write(now, held + ("; what is below it follows with the next ticks" if now.has_children else ""))
+    stopping = f"; worker {now.lease_worker} has been asked to stop it" if now.lease_worker else ""
+    _write(now, stopping + ("; the next ticks cancel its descendants" if now.has_children else ""))
 
 
 @click.command()
 @click.argument("step")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
 def skip(target: Target, step: str, who: str, why: str | None, as_json: bool) -> None:
-    """Conclude a step without running it; what waited for it may go on, what is below it is skipped."""
+    """Conclude a step without running it. Steps that waited for it may run; its descendants are skipped."""
     with target.open() as app:
         app.skip(step, who=who, why=why)
         now = app.step(step)
     if as_json:
         click.echo(to_json({"step": now}))
         return
-    _write(now, "; what is below it follows with the next ticks" if now.has_children else "")
+    _write(now, "; the next ticks skip its descendants" if now.has_children else "")

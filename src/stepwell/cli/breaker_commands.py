@@ -9,7 +9,7 @@ import click
 
 from stepwell.cli.output import Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.parameters import accountable, known_group, workflow_of
+from stepwell.cli.parameters import known_group, who_and_why_options, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
 from stepwell.operate.breaker import RestartSafety
@@ -17,12 +17,12 @@ from stepwell.operate.breaker import RestartSafety
 
 @click.command()
 @click.option("--workflow", metavar="STEP", help="Pause only this step's workflow.")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
 def pause(target: Target, workflow: str | None, who: str, why: str | None, as_json: bool) -> None:
-    """Keep Pending steps from being dispatched. What runs goes on, cascades go on, nothing is lost."""
+    """Stop dispatching Pending steps. Running steps and cascades continue; nothing is lost."""
     with target.open() as app:
         if workflow is not None:
             app.pause_workflow(workflow, who=who, why=why)
@@ -35,17 +35,17 @@ def pause(target: Target, workflow: str | None, who: str, why: str | None, as_js
         return
     output = Output()
     output.line("dispatching: ", *breaker_line(state))
-    output.line(("What runs goes on. `stepwell resume` dispatches again.", "dim"))
+    output.line(("Running steps continue. `stepwell resume` resumes dispatching.", "dim"))
 
 
 @click.command()
 @click.option("--workflow", metavar="STEP", help="Resume only this step's workflow.")
-@accountable
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
 def resume(target: Target, workflow: str | None, who: str, why: str | None, as_json: bool) -> None:
-    """Dispatch again."""
+    """Resume dispatching."""
     with target.open() as app:
         if workflow is not None:
             app.resume_workflow(workflow, who=who)
@@ -63,20 +63,20 @@ def _write_workflow(workflow: str, *, paused: bool, as_json: bool) -> None:
     if as_json:
         click.echo(to_json({"workflow": workflow, "paused": paused}))
         return
-    Output().line(f"workflow {workflow} ", ("is paused", "bold red") if paused else ("goes on", "green"))
+    Output().line(f"workflow {workflow} ", ("is paused", "bold red") if paused else ("is resumed", "green"))
 
 
 @click.command()
 @click.option("--wait", is_flag=True, help="Wait until nothing is in flight.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Wait at most so many seconds.")
-@accountable
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Wait at most this many seconds.")
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_context
 def drain(ctx: click.Context, wait: bool, timeout: float | None, who: str, why: str | None, as_json: bool) -> None:
-    """Pause dispatching and wait until nothing is dispatched and no worker runs a step's own code.
+    """Pause dispatching and, with --wait, wait until no step is dispatched or runs its own code.
 
-    Exit code 0: drained, workers can be restarted. 1: not yet (or the time was up). Dispatching stays paused until
+    Exit code 0: drained, workers can be restarted. 1: not yet, or the timeout passed. Dispatching stays paused until
     `stepwell resume`.
     """
     limit = timeout if wait or timeout is not None else 0.0
@@ -86,20 +86,21 @@ def drain(ctx: click.Context, wait: bool, timeout: float | None, who: str, why: 
             with _progress(output, quiet=as_json) as watch:
                 safety = app.breaker.drain(who, why or "drain", timeout=limit, watch=watch)
         except KeyboardInterrupt:
-            click.echo("Stopped waiting. Dispatching stays paused: `stepwell resume` dispatches again.", err=True)
+            click.echo("Stopped waiting. Dispatching stays paused until `stepwell resume`.", err=True)
             ctx.exit(1)
     _write_safety(output, safety, as_json)
     if not as_json:
-        then = "" if safety.safe else "what runs goes on, and `stepwell safe-to-restart` says when it has ended; "
-        output.line((f"Dispatching stays paused: {then}`stepwell resume` dispatches again.", "dim"))
+        output.line(("Dispatching stays paused until `stepwell resume`.", "dim"))
+        if not safety.safe:
+            output.line(("Running steps continue; `stepwell safe-to-restart` checks again.", "dim"))
     ctx.exit(0 if safety.safe else 1)
 
 
-class _Watch:
-    """Tells how far a drain has come, whenever that has changed."""
+class _DrainProgress:
+    """Shows the progress of a drain whenever it changes."""
 
     def __init__(self, output: Output, quiet: bool) -> None:
-        self._paper = output
+        self._output = output
         self._last = "" if not quiet else None
         self.status = output.rich.status("draining") if output.rich is not None and not quiet else None
 
@@ -108,13 +109,13 @@ class _Watch:
         if self.status is not None:
             self.status.update(text)
         elif self._last is not None and text != self._last and not safety.safe:
-            self._paper.line(text)
+            self._output.line(text)
             self._last = text
 
 
 @contextmanager
-def _progress(output: Output, *, quiet: bool) -> Iterator[_Watch]:
-    watch = _Watch(output, quiet)
+def _progress(output: Output, *, quiet: bool) -> Iterator[_DrainProgress]:
+    watch = _DrainProgress(output, quiet)
     if watch.status is None:
         yield watch
         return
@@ -134,15 +135,15 @@ def _parts(safety: RestartSafety) -> dict[str, int | bool]:
 
 
 @click.command()
-@click.option("--group", help="Look only at the steps of this group.")
+@click.option("--group", help="Check only the steps of this group.")
 @database_option
 @json_option
 @click.pass_context
 def safe_to_restart(ctx: click.Context, group: str | None, as_json: bool) -> None:
-    """Whether workers can be restarted now. Exit code 0: safe. 1: not, with the reason.
+    """Check whether workers can be restarted now. Exit code 0: safe. 1: not safe, with the reason.
 
-    Safe is: dispatching is paused, nothing is dispatched, and no worker runs a step's own code. A parent that merely
-    waits for its children is no reason to wait.
+    It is safe when dispatching is paused, no step is dispatched, and no worker runs a step's own code. A parent that
+    only waits for its children does not count.
     """
     with ctx.obj.open() as app:
         safety = app.breaker.safe_to_restart(None if group is None else known_group(app, group))

@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options and states.
+    """Print the completion script of SHELL, for commands, options and states.
 
     \b
     bash:  eval "$(stepwell completion bash)"      in ~/.bashrc

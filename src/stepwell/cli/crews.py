@@ -1,4 +1,4 @@
-"""The crew of a command: it answers the first signal with a line."""
+"""The crew of a command: it prints a line on the first signal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stepwell.service.part import Part
 
 
 def crew_of(parts: Sequence[Part], *, stopping: str) -> Crew:
-    """Says `stopping` when SIGINT or SIGTERM comes."""
+    """Prints `stopping` on SIGINT or SIGTERM."""
 
-    def say_so() -> None:
-        # Past the stream: in a signal handler, it may be in use by the very code that was interrupted.
+    def announce() -> None:
+        # Not through the stream: the code that the signal interrupted may be writing to it.
         with suppress(OSError, ValueError):
             os.write(sys.stdout.fileno(), f"{stopping}\n".encode())
 
-    return Crew(parts, on_signal=say_so)
+    return Crew(parts, on_signal=announce)

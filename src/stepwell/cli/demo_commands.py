@@ -1,4 +1,4 @@
-"""Watching it work: `demo`."""
+"""A demonstration: `demo`."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from stepwell.cli.target import database_option
 
 
 @click.command()
-@click.option("--pace", type=click.FloatRange(0.05, 20), default=1.0, show_default=True, help="0.5: twice as fast.")
+@click.option("--pace", type=click.FloatRange(0.05, 20), default=1.0, show_default=True, help="0.5 is twice as fast.")
 @database_option
 @click.pass_context
 def demo(ctx: click.Context, pace: float) -> None:
-    """Watch Stepwell at work: trees, retries, a failure, a cancelled branch, priorities, a delay, a graph.
+    """See Stepwell at work: trees, retries, a failure, a cancelled branch, priorities, a delay, a graph.
 
-    Everything is real: a fresh SQLite file (or the database given by --db; STEPWELL_DB is not used for this), a
-    dispatcher and three workers. Exit code 0 only if all of it ended as the story says.
+    It runs a dispatcher and three workers on a new SQLite file, or on the database of --db (STEPWELL_DB and
+    stepwell.toml are not used). Exit code 0 only if everything ended as expected.
     """
     from stepwell.demo import play
 
-    if ctx.obj.chosen:
-        ctx.obj.refuse_useless()
+    if ctx.obj.named is not None:
+        ctx.obj.refuse_unusable()
         url = ctx.obj.url
     else:
         url = f"sqlite:///{Path(tempfile.mkdtemp(prefix='stepwell-')) / 'demo.db'}"
-    as_told = play(url, Output(), pace=pace, program=_program())
-    if not as_told:
-        click.echo("stepwell: the demo did not end as its story says; please report this.", err=True)
-    ctx.exit(0 if as_told else 1)
+    as_expected = play(url, Output(), pace=pace, program=_program())
+    if not as_expected:
+        click.echo("stepwell: the demo did not end as expected; please report this.", err=True)
+    ctx.exit(0 if as_expected else 1)
 
 
 def _program() -> str:

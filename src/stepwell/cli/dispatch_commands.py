@@ -1,10 +1,10 @@
-"""Moving steps forward: `dispatcher` runs for ever, `dispatch` ticks and ends."""
+"""Dispatching steps: `dispatcher` runs until stopped, `dispatch` ticks and exits."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,26 +12,35 @@ from stepwell.cli.logs import log_to_file, log_to_stderr
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.parameters import known_group
+from stepwell.cli.settings import tick_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, clean, shorten, to_json
 
 if TYPE_CHECKING:
+    from stepwell import Stepwell
+    from stepwell.dispatch.dispatcher import Dispatcher
     from stepwell.dispatch.tick import TickReport
+    from stepwell.service.config import Config
+    from stepwell.service.part import Part
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="One tick of each group; without it, ticks as long as there is progress.")
+@click.option("--once", is_flag=True, help="One tick of each group, not ticks until there is no more progress.")
 @click.option("--group", help="Only this group.")
 @database_option
 @json_option
 @click.pass_context
 def dispatch(ctx: click.Context, once: bool, group: str | None, as_json: bool) -> None:
-    """Tick every group that has work, or one group, and say what each tick did.
+    """Tick every group that has work, or one group, and print what each tick did.
 
-    Exit code 1 when a tick raised; its error is on stderr, and in the tick log.
+    Exit code 1 if a tick failed; its error is on stderr and in the tick log.
     """
-    with ctx.obj.open() as app:
-        dispatcher = app.dispatcher(None if group is None else [known_group(app, group)])
+    config = ctx.obj.config
+    with ctx.obj.open(declare_queues=True) as app:
+        groups = config.dispatcher.groups if group is None else [known_group(app, group)]
+        dispatcher = app.dispatcher(groups or None, **tick_options(config))
         reports = dispatcher.round() if once else dispatcher.run_until_quiet()
     if as_json:
         click.echo(to_json([_as_dict(report) for report in reports]))
@@ -40,7 +49,7 @@ def dispatch(ctx: click.Context, once: bool, group: str | None, as_json: bool) -
     broken = [report for report in reports if report.error is not None]
     for report in broken:
         error = f"{type(report.error).__name__}: {report.error}"
-        click.echo(f"stepwell: tick {report.tick} of group {clean(report.group)} raised {clean(error)}", err=True)
+        click.echo(f"stepwell: tick {report.tick} of group {clean(report.group)} failed: {clean(error)}", err=True)
     ctx.exit(1 if broken else 0)
 
 
@@ -61,14 +70,14 @@ def _as_dict(report: TickReport) -> dict[str, Any]:
 
 def _write_reports(output: Output, reports: list[TickReport]) -> None:
     if not reports:
-        output.line("Nothing to do: no group has work, or another dispatcher is at it.")
+        output.line("Nothing to do (`stepwell explain STEP` shows why a step waits).")
         return
     columns = [
         Column("TICK", right=True),
         Column("GROUP"),
         Column("MS", right=True),
         Column("DISPATCHED", right=True),
-        Column("WHAT IT CHANGED", folds=True),
+        Column("CHANGES", folds=True),
     ]
     rows: list[list[Cell]] = [
         [
@@ -76,46 +85,58 @@ def _write_reports(output: Output, reports: list[TickReport]) -> None:
             shorten(report.group, NAME_WIDTH),
             f"{report.milliseconds:.1f}",
             f"{report.dispatched:,}",
-            _what(report),
+            _changes(report),
         ]
         for report in reports
     ]
     output.table(columns, rows)
     if not all(report.breaker_on for report in reports):
-        output.line(("Dispatching is paused (`stepwell resume`): only cascades go on.", "yellow"))
+        output.line(("Dispatching is paused (`stepwell resume`); only cascades continue.", "yellow"))
 
 
-def _what(report: TickReport) -> Cell:
+def _changes(report: TickReport) -> Cell:
     if report.error is not None:
-        return ("raised: see stderr", "bold red")
+        return ("failed; see stderr", "bold red")
     return phases_text(report.phases) if report.changed else "nothing"
 
 
+def dispatcher_options(function: F) -> F:
+    """The options of everything that runs a dispatcher."""
+    group = click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")
+    path = click.Path(dir_okay=False, path_type=Path)
+    return group(click.option("--log-file", type=path, help="Write the dispatcher's log to this file.")(function))
+
+
+def dispatching_parts(app: Stepwell, config: Config, groups: Collection[str]) -> tuple[Dispatcher, list[Part]]:
+    """A dispatcher and its sweep, as configured; without groups, for all."""
+    dispatcher = app.dispatcher(groups or None, **tick_options(config))
+    return dispatcher, app.dispatcher_parts(dispatcher, sweep_seconds=config.dispatcher.sweep_seconds)
+
+
 @click.command()
-@click.option("--group", "groups", multiple=True, help="Only this group (may be repeated).")
-@click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the log of ticks there.")
-@click.option("-v", "--verbose", is_flag=True, help="Write the log of ticks to stderr.")
+@dispatcher_options
+@click.option("-v", "--verbose", is_flag=True, help="Log ticks to stderr.")
 @database_option
 @click.pass_obj
 def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, verbose: bool) -> None:
-    """Move steps forward until told to stop (Ctrl-C, SIGTERM). Any number may run at once.
+    """Dispatch steps until stopped (Ctrl-C, SIGTERM). Any number may run at once.
 
-    It moves steps from Pending to Dispatched and settles parents and cascades; workers run them. A group is ticked by
-    one dispatcher at a time; if that one dies, another takes over.
+    It moves steps from Pending to Dispatched and updates parents and descendants; workers run the steps. A group is
+    ticked by one dispatcher at a time; if that one dies, another takes over.
     """
     from stepwell.cli.crews import crew_of
 
-    log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    log_to_stderr("info" if verbose else target.config.log.level)
     if log_file is not None:
         log_to_file(log_file)
-    with target.open() as app:
-        runs = app.dispatcher(groups or None)
-        with crew_of(app.dispatcher_parts(runs), stopping="Stopping: the tick under way ends first.") as crew:
+    with target.open(declare_queues=True) as app:
+        runs, parts = dispatching_parts(app, target.config, groups)
+        with crew_of(parts, stopping="Stopping after the current tick.") as crew:
             what = f"group{'' if len(groups) == 1 else 's'} {', '.join(map(clean, groups))}" if groups else "all groups"
             click.echo(f"Dispatching {what} of {target} as {runs.owner}. Ctrl-C or SIGTERM stops it.")
             if log_file is not None:
-                click.echo(f"The log of ticks goes to {log_file}.")
+                click.echo(f"Logging ticks to {log_file}.")
             if not app.breaker.state().dispatching:
-                click.echo("Dispatching is paused at present: only cascades go on until `stepwell resume`.")
+                click.echo("Dispatching is paused (`stepwell resume`); only cascades continue.")
             crew.run()
-    click.echo(f"Stopped: {crew.report()}; every lock is released.")
+    click.echo(f"Stopped: {crew.report()}; all locks released.")

@@ -1,4 +1,4 @@
-"""A look at a live database with a doctor's eye: `doctor`."""
+"""Checking a live database: `doctor`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from stepwell.cli.output import Cell, Output
 from stepwell.cli.overview_commands import breaker_line
+from stepwell.cli.settings import non_default_settings
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
 
@@ -20,27 +21,27 @@ _KINDS = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
 @click.command()
-@click.option("--invariants", is_flag=True, help="Only check the promises (reads everything, changes nothing).")
-@click.option("--sweep", is_flag=True, help="Only prove the marks right (mends what is not).")
+@click.option("--invariants", is_flag=True, help="Only check invariants (read-only).")
+@click.option("--sweep", is_flag=True, help="Only check bookkeeping, and repair it.")
 @database_option
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> None:
-    """Check the promises, the marks, the versions, the breaker and who serves the work.
+    """Check invariants, bookkeeping and workers; show versions, breaker and settings that are not the default.
 
-    Exit code 1 when something was found. A broken promise or a mended mark is a bug of Stepwell: please report it.
+    Exit code 1 if a problem was found. A violated invariant or a repair is a bug in Stepwell: please report it.
     """
     whole = not (invariants or sweep)
     output = Output()
     found: dict[str, Any] = {}
-    with ctx.obj.open() as app, output.busy("examining"):
+    with ctx.obj.open() as app, output.busy("checking"):
         if whole:
-            found |= _surroundings(app, ctx.obj)
+            found |= _environment(app, ctx.obj)
         if whole or invariants:
             found["violations"] = app.check_invariants()
         if whole or sweep:
-            found["mended"] = app.sweep()
-    healthy = not (found.get("violations") or found.get("mended") or found.get("unserved"))
+            found["repairs"] = app.sweep()
+    healthy = not (found.get("violations") or found.get("repairs") or found.get("unserved"))
     if as_json:
         click.echo(to_json({"healthy": healthy, **found}))
     else:
@@ -48,7 +49,7 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
     ctx.exit(0 if healthy else 1)
 
 
-def _surroundings(app: Stepwell, target: Target) -> dict[str, Any]:
+def _environment(app: Stepwell, target: Target) -> dict[str, Any]:
     from stepwell import __version__
     from stepwell.store.migrate import applied_version, known_migrations
 
@@ -62,6 +63,7 @@ def _surroundings(app: Stepwell, target: Target) -> dict[str, Any]:
         "breaker": asdict(app.breaker.state()),
         "workers": len(app.stats()["workers"]),
         "unserved": app.reader.unserved_lanes(),
+        "settings": non_default_settings(target.config),
     }
 
 
@@ -77,13 +79,19 @@ def _write(output: Output, found: dict[str, Any]) -> None:
                 ("dispatching", breaker_line(BreakerState(**found["breaker"]))),
                 ("live workers", str(found["workers"])),
                 ("unserved work", _unserved(found["unserved"])),
+                *_settings(found["settings"]),
             ]
         )
     if "violations" in found:
-        _write_findings(output, "promises", [str(violation) for violation in found["violations"]], "all kept")
-    if "mended" in found:
-        told = [f"step {finding.step_id}: {finding.finding}" for finding in found["mended"]]
-        _write_findings(output, "sweep", told, "nothing had to be mended")
+        _write_findings(output, "invariants", [str(violation) for violation in found["violations"]], "OK")
+    if "repairs" in found:
+        repairs = [f"step {finding.step_id}: {finding.finding}" for finding in found["repairs"]]
+        _write_findings(output, "bookkeeping", repairs, "OK, no repairs needed")
+
+
+def _settings(settings: list[dict[str, str]]) -> list[tuple[str, Cell]]:
+    lines = [f"{row['setting']} = {row['value']} ({row['origin']})" for row in settings] or ["all at their defaults"]
+    return [("settings" if place == 0 else "", line) for place, line in enumerate(lines)]
 
 
 def _unserved(lanes: list[dict[str, Any]]) -> Cell:
@@ -95,12 +103,12 @@ def _unserved(lanes: list[dict[str, Any]]) -> Cell:
     return (f"{counted(total, 'eligible step')} that no live worker serves: {where}{more}", "bold red")
 
 
-def _write_findings(output: Output, what: str, findings: list[str], well: str) -> None:
+def _write_findings(output: Output, what: str, findings: list[str], when_none: str) -> None:
     if not findings:
-        output.fields([(what.ljust(13), (well, "green"))])
+        output.fields([(what.ljust(13), (when_none, "green"))])
         return
     output.fields([(what.ljust(13), (counted(len(findings), "finding"), "bold red"))])
     for finding in findings[:50]:
         output.line(f"  {finding}")
     if len(findings) > 50:
-        output.line(f"  … and {len(findings) - 50:,} more (--json gives all)")
+        output.line(f"  … and {len(findings) - 50:,} more (--json prints all)")

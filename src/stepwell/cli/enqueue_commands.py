@@ -16,46 +16,50 @@ from stepwell.cli.text import exact, to_json
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A JSON object on the command line, or on stdin by `-`."""
+    """A JSON object on the command line, or on stdin with `-`."""
     try:
         found = json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"this is not JSON: {error}") from error
+        raise click.BadParameter(f"not valid JSON: {error}") from error
     if not isinstance(found, dict):
-        raise click.BadParameter("""arguments go by name: a JSON object like {"symbol": "BTC"}""")
+        raise click.BadParameter("""expected a JSON object with arguments by name, like {"symbol": "BTC"}""")
     return found
 
 
-def moment(text: str) -> datetime:
-    """A moment in ISO 8601; without an offset it is UTC."""
+def timestamp(text: str) -> datetime:
+    """A time in ISO 8601; without an offset it is UTC."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no moment in ISO 8601, like 2026-01-31T18:30:00Z") from error
+        raise click.BadParameter(f"{text!r}: expected a time in ISO 8601, like 2026-01-31T18:30:00Z") from error
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 @click.command()
 @click.argument("action")
-@click.option("--arguments", type=json_object, metavar="JSON", help="What the job gets, by name; `-` reads stdin.")
-@click.option("--label", help="What people call this step.")
-@click.option("--queue", help="The queue whose workers run it.")
-@click.option("--group", help="The group; by default the groups take turns.")
-@click.option("--priority", type=click.Choice(["default", "high"]), default="default", help="`high` goes first.")
-@click.option("--delay", type=float, metavar="S", help="Not before so many seconds from now.")
-@click.option("--at", "dispatch_after", type=moment, metavar="TIME", help="Not before this moment.")
+@click.option("--arguments", type=json_object, metavar="JSON", help="Arguments by name; `-` reads stdin.")
+@click.option("--label", help="A name for people to read.")
+@click.option("--queue", help="The queue to run it in.")
+@click.option("--group", help="The group.  [default: round-robin]")
+@click.option("--priority", type=click.Choice(["default", "high"]), default="default", help="`high` runs first.")
+@click.option("--delay", type=float, metavar="S", help="Seconds to wait before it may run.")
+@click.option(
+    "--at", "dispatch_after", type=timestamp, metavar="TIME", help="Do not run it before this time (ISO 8601)."
+)
 @click.option("--parent", metavar="STEP", help="Make it a child of this step.")
-@click.option("--depends-on", metavar="STEP", multiple=True, help="Only after this step (may be repeated).")
-@click.option("--index", type=int, metavar="N", help="Its place in the order of its block.")
-@click.option("--block", metavar="UUID", help="The block that it joins.")
-@click.option("--workflow", metavar="UUID", help="The workflow that it joins.")
+@click.option("--depends-on", metavar="STEP", multiple=True, help="Run it only after this step (repeatable).")
+@click.option("--index", type=int, metavar="N", help="Its position in its block.")
+@click.option("--block", metavar="UUID", help="The block that it belongs to.")
+@click.option("--workflow", metavar="UUID", help="The workflow that it belongs to.")
 @click.option("--type", "kind", type=click.Choice(["default", "resolve-exception"]), default="default",
               help="`resolve-exception`: runs only if a step of its block fails.")  # fmt: skip
-@click.option("--max-retries", type=int, default=3, show_default=True, metavar="N", help="Runs beyond the first.")
-@click.option("--timeout", type=float, default=0.0, metavar="S", help="Ask it to end after so long (0: never).")
-@click.option("--cooldown", type=float, default=0.0, metavar="S", help="End it so long after the timeout.")
-@click.option("--relatable", type=relatable, metavar="TYPE:ID", help="What it is about.")
-@click.option("--key", help="Idempotency key: a second step with it is not created.")
+@click.option(
+    "--max-retries", type=int, default=3, show_default=True, metavar="N", help="Retries after the first attempt."
+)
+@click.option("--timeout", type=float, default=0.0, metavar="S", help="Soft timeout in seconds (0: none).")
+@click.option("--cooldown", type=float, default=0.0, metavar="S", help="Seconds between timeout and kill.")
+@click.option("--relatable", type=relatable, metavar="TYPE:ID", help="The object that it is about.")
+@click.option("--key", help="Idempotency key: no second step is created with it.")
 @database_option
 @json_option
 @click.pass_obj
@@ -70,11 +74,11 @@ def enqueue(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    """Create a step that runs ACTION, the name of a job that a worker knows.
+    """Create a step that runs ACTION, the name of a job.
 
-    It is durable when this command has ended. It waits, Pending, until a worker serves its queue and action.
+    The step is committed when this command ends. It stays Pending until a worker serves its queue and action.
     """
-    with target.open(create=True) as app:
+    with target.open(create=True, declare_queues=True) as app:
         reference = app.enqueue(
             action,
             arguments,

@@ -1,4 +1,4 @@
-"""What a person sees when something goes wrong: one line on stderr and an exit code, never a traceback."""
+"""What the user sees when something goes wrong: a line on stderr and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO, Any, ClassVar, Final
 import click
 
 from stepwell.cli.text import clean
-from stepwell.model.errors import StepwellError
+from stepwell.model.errors import ConfigError, StepwellError
 
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
 
@@ -24,29 +24,43 @@ class Problem(click.ClickException):
 
 
 class Misuse(Problem):
-    """The command was called in a way that cannot work: exit code 2, as for every error of usage."""
+    """The command was called in a way that cannot work: exit code 2, as for every usage error."""
 
     exit_code: ClassVar[int] = 2
 
 
+class BadConfiguration(Misuse):
+    """Settings that cannot be used: one line for each, with its file and line or its variable."""
+
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(str(error))
+        self._problems = error.problems
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        for problem in self._problems:
+            click.echo(clean(problem), file=file, err=file is None)
+
+
 def unreachable(why: object) -> Problem:
-    """The server does not answer. That may pass: whatever started the command may start it again."""
+    """The server does not answer. That may be temporary: a supervisor may start the command again."""
     return Problem(
-        f"PostgreSQL cannot be reached ({' '.join(str(why).split())}); nothing was begun: "
-        "see that the server runs and that the address is right, then start this again"
+        f"PostgreSQL cannot be reached ({' '.join(str(why).split())}); nothing was started: "
+        "check that the server is running and that the URL is right, then try again"
     )
 
 
 @contextmanager
 def in_one_line() -> Iterator[None]:
-    """Turn what Stepwell raises on purpose, and what a database driver says, into a `Problem`."""
+    """Turn the errors of Stepwell and of the database drivers into a `Problem`."""
     try:
         yield
+    except ConfigError as error:
+        raise BadConfiguration(error) from error
     except StepwellError as error:
         raise Problem(str(error)) from error
     except UnicodeEncodeError as error:
-        raise Misuse("an argument is not text: it holds bytes that are not UTF-8") from error
+        raise Misuse("an argument is not valid UTF-8") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] not in _DRIVERS:
             raise
-        raise Problem(f"the database refused: {error}") from error
+        raise Problem(f"database error: {error}") from error

@@ -10,9 +10,9 @@ from stepwell.model.step import Transition
 
 
 def write_history(output: Output, history: list[Transition]) -> None:
-    """Every change of state, one a line.
+    """Every transition, one per line.
 
-    A terminal is narrow: there the date stands once, and the state that was left is the one of the line above.
+    A terminal is narrow: it gets the date once, and no column for the state before, which is in the line above.
     """
     if output.rich is None:
         _write_wide(output, history)
@@ -30,8 +30,8 @@ def write_history(output: Output, history: list[Transition]) -> None:
 
 
 def _write_wide(output: Output, history: list[Transition]) -> None:
-    names = ("WHEN (UTC)", "FROM", "TO", "TRY", "WHY", "BY")
-    columns = [Column(name, right=name == "TRY", folds=name in ("WHY", "BY")) for name in names]
+    names = ("TIME (UTC)", "FROM", "TO", "ATTEMPT", "WHY", "BY")
+    columns = [Column(name, right=name == "ATTEMPT", folds=name in ("WHY", "BY")) for name in names]
     rows = [
         [exact(change.at)[:26], str(change.from_state or "(created)"), str(change.to_state), *_rest(change)]
         for change in history

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from stepwell.cli.errors import Problem
+from stepwell.service.config.settings import LevelName
 
 _FORMAT: Final = "%(asctime)s %(levelname)s %(message)s"
 
 
-def log_to_stderr(level: int) -> None:
-    """Everything of Stepwell from this level on; ticks only if asked for."""
+def log_to_stderr(level_name: LevelName) -> None:
+    """Everything that Stepwell logs at this level or above; ticks are logged at INFO."""
+    level = logging.getLevelNamesMapping()[level_name.upper()]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     handler.setLevel(level)
@@ -23,36 +25,36 @@ def log_to_stderr(level: int) -> None:
         logger.handlers[:] = [handler]
         logger.propagate = False
     if level <= logging.INFO:
-        logging.getLogger("stepwell.dispatcher").setLevel(logging.INFO)
+        logging.getLogger("stepwell").setLevel(level)
 
 
 class _Errors(logging.Handler):
-    """Those that a logger was told of."""
+    """Collects the exceptions in log records."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.met: list[Exception] = []
+        self.logged: list[Exception] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.met += [word for word in record.args or () if isinstance(word, Exception)]
+        self.logged += [argument for argument in record.args or () if isinstance(argument, Exception)]
 
 
 @contextmanager
-def errors_of_the_pool() -> Iterator[list[Exception]]:
-    """What a pool of connections meets stands in this list, and not in the log: only it knows why it has none."""
+def pool_errors() -> Iterator[list[Exception]]:
+    """The errors of a connection pool, in a list and not in the log: only the log has them otherwise."""
     pool, errors = logging.getLogger("psycopg.pool"), _Errors()
     usual, pool.handlers = pool.handlers, [errors]
     try:
-        yield errors.met
+        yield errors.logged
     finally:
         pool.handlers = usual
 
 
 def log_to_file(path: Path) -> None:
-    """The log of ticks."""
+    """Write the dispatcher's log there."""
     from stepwell.dispatch import log
 
     try:
         log.log_to_file(path)
     except OSError as error:
-        raise Problem(f"the log cannot be written to {path}: {error.strerror}") from error
+        raise Problem(f"cannot write the log to {path}: {error.strerror}") from error

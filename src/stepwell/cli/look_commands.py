@@ -1,4 +1,4 @@
-"""Looking at steps: `steps`, `show`, `tree`, `explain`."""
+"""Inspecting steps: `steps`, `show`, `tree`, `explain`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepwell.model.step import Step
 if TYPE_CHECKING:
     from stepwell.look.reader import TreeNode
 
-# Children that `tree` shows of one parent unless it is told to show all.
+# Children of one parent that `tree` shows without --all.
 CHILDREN_SHOWN: Final = 50
 
 
@@ -32,8 +32,8 @@ CHILDREN_SHOWN: Final = 50
 @click.option("--action", help="Only steps of this action.")
 @click.option("--workflow", metavar="STEP", help="Only steps of this step's workflow.")
 @click.option("--relatable", type=relatable, metavar="TYPE:ID", help="Only steps about this object.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many at most.")
-@click.option("--before", metavar="ID", type=click.IntRange(1), help="Only older ones: the next page.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number of steps.")
+@click.option("--before", metavar="ID", type=click.IntRange(1), help="Only steps older than this one (next page).")
 @database_option
 @json_option
 @click.pass_obj
@@ -47,7 +47,7 @@ def steps(
     as_json: bool,
     **filters: Any,
 ) -> None:
-    """The newest steps, newest first."""
+    """List steps, newest first."""
     with target.open() as app:
         if workflow is not None:
             filters["workflow"] = workflow_of(app, workflow)
@@ -71,7 +71,7 @@ def steps(
     ]
     output.table(columns, (_row(step, now) for step in found))
     if len(found) == limit:
-        output.line((f"There may be more: --before {found[-1].id}", "dim"))
+        output.line((f"Next page: --before {found[-1].id}", "dim"))
 
 
 def _row(step: Step, now: datetime) -> list[Cell]:
@@ -93,7 +93,7 @@ def _row(step: Step, now: datetime) -> list[Cell]:
 @json_option
 @click.pass_obj
 def show(target: Target, step: str, as_json: bool) -> None:
-    """All of one step: its fields, arguments, response, error and history."""
+    """Show one step: its fields, arguments, response, error and history."""
     with target.open() as app:
         found = app.step(step)
         history = app.history(found)
@@ -112,7 +112,7 @@ def show(target: Target, step: str, as_json: bool) -> None:
     if found.response is not None or found.own_code_done_at is not None:
         output.block("Response", _pretty(found.response))
     if found.error_message:
-        output.block("Error (the first)", found.error_message)
+        output.block("First error", found.error_message)
     if found.error_stack_trace:
         output.block("Stack trace", found.error_stack_trace)
     if found.checkpoint is not None:
@@ -122,7 +122,7 @@ def show(target: Target, step: str, as_json: bool) -> None:
     if logs:
         output.heading("Log")
         output.table(
-            [Column("AT"), Column("ATTEMPT", right=True), Column("LEVEL"), Column("MESSAGE", folds=True)],
+            [Column("TIME"), Column("ATTEMPT", right=True), Column("LEVEL"), Column("MESSAGE", folds=True)],
             ([exact(row["at"]), str(row["attempt"]), row["level"], clean(row["message"])] for row in logs),
         )
 
@@ -140,7 +140,7 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "block", f"{step.block_uuid} index {step.index}" if step.block_uuid else ""
     yield "child block", step.child_block_uuid or ""
     yield "about", f"{step.relatable_type}:{step.relatable_id}" if step.relatable_type else ""
-    yield "group", step.group or "(given by the next tick)"
+    yield "group", step.group or "(assigned by the next tick)"
     yield "queue", step.queue
     yield "priority", step.priority
     yield "trigger rule", step.trigger_rule if step.trigger_rule != "all_concluded" else ""
@@ -152,7 +152,7 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "timeout", f"{span(step.timeout)}, cooldown {span(step.cooldown)}" if step.timeout else ""
     yield "progress", _progress(step)
     yield "key", step.idempotency_key or ""
-    yield "runs with", f"{step.concurrency_limit} at once of {step.concurrency_key}" if step.concurrency_key else ""
+    yield "concurrency", f"key {step.concurrency_key}, limit {step.concurrency_limit}" if step.concurrency_key else ""
     yield "lease", f"{step.lease_worker} (token {step.lease_token})" if step.lease_worker else ""
     yield "lease ends", exact(step.lease_deadline, now)
     yield "host", step.hostname or ""
@@ -163,7 +163,7 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "next stage", step.stage or ""
     yield "own code done", exact(step.own_code_done_at, now)
     yield "ended", exact(step.completed_at, now)
-    yield "ran for", span(step.duration) if step.duration is not None else ""
+    yield "duration", span(step.duration) if step.duration is not None else ""
     yield "changed", exact(step.updated_at, now)
 
 
@@ -179,12 +179,12 @@ def _pretty(value: Any) -> str:
 
 @click.command()
 @click.argument("step")
-@click.option("--all", "everything", is_flag=True, help=f"Also beyond {CHILDREN_SHOWN} children of one parent.")
+@click.option("--all", "everything", is_flag=True, help=f"Show more than {CHILDREN_SHOWN} children per parent.")
 @database_option
 @json_option
 @click.pass_obj
 def tree(target: Target, step: str, everything: bool, as_json: bool) -> None:
-    """A step with everything below it, children in the order of their index."""
+    """Show a step with its descendants, in the order of their index."""
     with target.open() as app:
         top = app.tree(step)
     if as_json:
@@ -196,7 +196,7 @@ def tree(target: Target, step: str, everything: bool, as_json: bool) -> None:
 
 
 def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
-    """The steps in the order of the tree, each with its depth: a chain may be deeper than JSON readers like to nest."""
+    """The steps in the order of the tree, each with its depth: some JSON readers limit nesting."""
     stack = [(top, 0)]
     while stack:
         node, depth = stack.pop()
@@ -210,7 +210,7 @@ def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
 @json_option
 @click.pass_obj
 def explain(target: Target, step: str, as_json: bool) -> None:
-    """Why a step is not running: every condition that is not met, and when that will change."""
+    """Explain why a step is not running: every condition that is not met, and when that changes."""
     with target.open() as app:
         found = app.explain(step)
         now = app.database.now()
@@ -222,9 +222,9 @@ def explain(target: Target, step: str, as_json: bool) -> None:
     if len(found.obstacles) < 2:
         output.line(found.summary)
     else:
-        output.line(f"it waits for {len(found.obstacles)} conditions:")
-        columns = [Column("CONDITION"), Column("NOT MET BECAUSE", folds=True), Column("CHANGES", right=True)]
+        output.line(f"waiting for {len(found.obstacles)} conditions:")
+        columns = [Column("CONDITION"), Column("REASON", folds=True), Column("CHANGES", right=True)]
         output.table(columns, ([o.condition, o.message, age(o.changes_at, now)] for o in found.obstacles))
     behind = list(dict.fromkeys(number for obstacle in found.obstacles for number in obstacle.steps))
     if behind:
-        output.line(("Look further: " + ", ".join(f"stepwell explain {number}" for number in behind[:3]), "dim"))
+        output.line(("See also: " + ", ".join(f"stepwell explain {number}" for number in behind[:3]), "dim"))

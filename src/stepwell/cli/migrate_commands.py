@@ -13,12 +13,12 @@ from stepwell.cli.text import to_json
 @json_option
 @click.pass_obj
 def migrate(target: Target, as_json: bool) -> None:
-    """Create the schema in an empty database, or bring it up to date. Running it again changes nothing."""
+    """Create the schema in an empty database, or upgrade it. Running it again changes nothing."""
     from stepwell.model.clock import SystemClock
     from stepwell.store import migrate as migrations
     from stepwell.store import open_database
 
-    target.refuse_useless()
+    target.refuse_unusable()
     database = open_database(target.url, SystemClock())
     try:
         applied = migrations.migrate(database)
@@ -31,4 +31,4 @@ def migrate(target: Target, as_json: bool) -> None:
         return
     for migration in applied:
         click.echo(f"applied {migration.version:04} {migration.name}")
-    click.echo(f"{target} has version {version} of the schema{'' if applied else '; nothing had to be done'}.")
+    click.echo(f"{target} is at schema version {version}{'' if applied else '; already up to date'}.")

@@ -49,13 +49,13 @@ SIGNS: Final = {
 
 
 def of_state(state: State | str) -> Span:
-    """The name of a state in its colour."""
+    """A state in its colour."""
     return (str(state), STYLES[State(state)])
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; on a narrow terminal only one that folds gives way."""
+    """A column of a table; on a narrow terminal only those that fold get narrower."""
 
     name: str
     right: bool = False
@@ -73,7 +73,7 @@ class Output:
             self.rich = Console(highlight=False, markup=False, emoji=False)
 
     def line(self, *spans: Span, cut: bool = False, whole: bool = False) -> None:
-        """One line. Too long for the terminal, it is folded, or cut, or left whole (for people who copy it)."""
+        """One line. If it is too long for the terminal, it is folded, or cut, or left whole (to be copied)."""
         if self.rich is None:
             click.echo(_plain(spans).rstrip())
         else:
@@ -105,7 +105,7 @@ class Output:
         self.rich.print(table)
 
     def fields(self, pairs: Iterable[tuple[str, Cell]]) -> None:
-        """Names and values, one pair a line; empty values are left out."""
+        """Names and values, one pair per line, without empty values."""
         shown = [(name, cell) for name, cell in pairs if _plain(cell)]
         width = max((len(name) for name, _ in shown), default=0)
         if self.rich is None:
@@ -122,14 +122,14 @@ class Output:
         self.rich.print(grid)
 
     def block(self, title: str, text: str) -> None:
-        """A text of many lines under a title."""
+        """Several lines under a heading."""
         self.heading(title)
         for row in clean(text, lines=True).rstrip().expandtabs(4).split("\n"):
             self.line(f"  {row}")
 
     @contextmanager
     def busy(self, doing: str) -> Iterator[None]:
-        """Say on a terminal that something takes its time."""
+        """Show a spinner on a terminal."""
         if self.rich is None:
             yield
             return

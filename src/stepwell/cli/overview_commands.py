@@ -1,4 +1,4 @@
-"""The whole at a glance: `stats`, `groups`, `ticks`."""
+"""Overviews: `stats`, `groups`, `ticks`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from stepwell.operate.breaker import BreakerState
 
 _UNFINISHED = sorted(UNFINISHED, key=["Pending", "Dispatched", "Running"].index)
 _STATUSES = {
-    "new": "written by plain SQL, not placed yet",
-    "unchecked": "to be looked at by the next tick",
-    "delayed": "waiting for their time",
+    "new": "inserted with plain SQL, not adopted yet",
+    "unchecked": "to be checked by the next tick",
+    "delayed": "not due yet",
     "open": "ready to be dispatched",
     "exhausted": "out of retries",
-    "dispatched": "handed to a queue",
+    "dispatched": "waiting for a worker",
     "running": "running their own code",
 }
 
 
 def breaker_line(breaker: BreakerState) -> list[Span]:
-    """Whether steps are dispatched; if not, who said so, why and since when."""
+    """Whether steps are dispatched; if not, who paused it, since when and why."""
     if breaker.dispatching:
         return [("on", "green")]
     by = f" by {breaker.changed_by.removeprefix(OPERATOR)}" if breaker.changed_by else ""
@@ -41,7 +41,7 @@ def breaker_line(breaker: BreakerState) -> list[Span]:
 @json_option
 @click.pass_obj
 def stats(target: Target, as_json: bool) -> None:
-    """Counts by state, what is on the agenda, the breaker and the live workers."""
+    """Show the breaker, counts by state, the agenda and the live workers."""
     with target.open() as app:
         found = app.stats()
         breaker = app.breaker.state()
@@ -56,17 +56,23 @@ def stats(target: Target, as_json: bool) -> None:
         ([of_state(state), f"{number:,}"] for state, number in found["states"].items()),
     )
     if found["agenda"]:
-        output.heading("On the agenda (what waits behind other steps is not)")
+        output.heading("Agenda (without steps that wait for other steps)")
         rows = [
             [status, f"{number:,}", _STATUSES.get(status, "")] for status, number in sorted(found["agenda"].items())
         ]
         output.table([Column("STATUS"), Column("STEPS", right=True), Column("MEANING", folds=True)], rows)
     output.heading("Live workers")
     if not found["workers"]:
-        output.line(("none: steps wait, Pending and unspent, until one starts", "yellow"))
+        output.line(("none: steps stay Pending until one starts", "yellow"))
         return
     output.table(
-        [Column("HOST"), Column("PID", right=True), Column("SLOTS", right=True), Column("UP"), Column("HEARTBEAT")],
+        [
+            Column("HOST"),
+            Column("PID", right=True),
+            Column("SLOTS", right=True),
+            Column("STARTED"),
+            Column("LAST SEEN"),
+        ],
         (
             [
                 shorten(w["hostname"], 30),
@@ -85,7 +91,7 @@ def stats(target: Target, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def groups(target: Target, as_json: bool) -> None:
-    """The groups: unfinished steps, who holds the lock, and when they last ticked."""
+    """List the groups: unfinished steps, last tick, last dispatch and lock."""
     with target.open() as app:
         rows = app.groups()
         counted = {(row["group"], row["state"]): row["steps"] for row in app.stats()["groups"]}
@@ -101,8 +107,8 @@ def groups(target: Target, as_json: bool) -> None:
         Column("GROUP"),
         *(Column(state.upper(), right=True) for state in _UNFINISHED),
         Column("LAST TICK", right=True),
-        Column("DISPATCH", right=True),
-        Column("LOCKED BY", folds=True),
+        Column("LAST DISPATCH", right=True),
+        Column("LOCK", folds=True),
     ]
     Output().table(
         columns,
@@ -112,7 +118,7 @@ def groups(target: Target, as_json: bool) -> None:
                 *(_number(number) for number in row["unfinished"].values()),
                 age(row["last_tick_completed"], now),
                 age(row["last_selected_at"], now),
-                f"{row['lock_owner']}, ends {age(row['lock_deadline'], now)}" if row["lock_owner"] else "",
+                f"{row['lock_owner']}, expires {age(row['lock_deadline'], now)}" if row["lock_owner"] else "",
             ]
             for row in found
         ),
@@ -125,12 +131,12 @@ def _number(number: int) -> Cell:
 
 @click.command()
 @click.option("--group", help="Only ticks of this group.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many at most.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number of ticks.")
 @database_option
 @json_option
 @click.pass_obj
 def ticks(target: Target, group: str | None, limit: int, as_json: bool) -> None:
-    """The newest ticks that changed something or raised, newest first."""
+    """Show the tick log, newest first: ticks that changed rows or failed."""
     with target.open() as app:
         found = app.ticks(None if group is None else known_group(app, group), limit)
         now = app.database.now()
@@ -140,7 +146,7 @@ def ticks(target: Target, group: str | None, limit: int, as_json: bool) -> None:
     output = Output()
     if not found:
         output.line(
-            "No ticks are on record. A tick is kept when it changed rows or raised; `stepwell dispatcher` makes them."
+            "No ticks recorded. Only ticks that changed rows or failed are kept; `stepwell dispatcher` runs them."
         )
         return
     columns = [
@@ -149,7 +155,7 @@ def ticks(target: Target, group: str | None, limit: int, as_json: bool) -> None:
         Column("STARTED", right=True),
         Column("MS", right=True),
         Column("DISPATCHED", right=True),
-        Column("WHAT IT CHANGED", folds=True),
+        Column("CHANGES", folds=True),
     ]
     output.table(columns, (_tick_row(row, age(row["started_at"], now)) for row in found))
 
@@ -159,12 +165,12 @@ def _tick_row(row: dict[str, Any], started: str) -> list[Cell]:
     if row["error"]:
         what: Cell = (shorten(row["error"], 200), "bold red")
     elif row["ended_at"] is None:
-        what = ("under way, or cut short", "yellow")
+        what = ("running or interrupted", "yellow")
     else:
         what = phases_text(row["progress"])
     return [str(row["id"]), shorten(row["group"], NAME_WIDTH), started, took, _number(row["steps_dispatched"]), what]
 
 
 def phases_text(phases: list[dict[str, Any]]) -> str:
-    """What the phases of a tick changed, in words."""
-    return ", ".join(f"{phase['name']} {phase['rows']:,}" for phase in phases if phase["rows"]) or "opened steps only"
+    """The phases of a tick that changed rows, with their counts."""
+    return ", ".join(f"{phase['name']} {phase['rows']:,}" for phase in phases if phase["rows"]) or "only opened steps"

@@ -1,4 +1,4 @@
-"""What commands take: states, objects, steps, and who is asking."""
+"""Parameters of commands: states, objects, steps, groups, and who acts and why."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def relatable(text: str) -> tuple[str, str]:
     """
     kind, _, of = text.partition(":")
     if not (kind and of):
-        raise click.BadParameter(f"{text!r} is not of the form TYPE:ID, like invoice:42")
+        raise click.BadParameter(f"{text!r}: expected TYPE:ID, like invoice:42")
     return kind, of
 
 
@@ -49,10 +49,10 @@ def workflow_of(app: Stepwell, text: str) -> str:
 
 
 def known_group(app: Stepwell, group: str) -> str:
-    """The group, refused if there is none of that name: a slip of the pen must not look like an empty group."""
+    """The group, which must exist: a typo must not look like an empty group."""
     names = [row["group"] for row in app.groups()]
     if group not in names:
-        raise Problem(f"there is no group {group!r}; there are {', '.join(names)}")
+        raise Problem(f"unknown group {group!r}; groups: {', '.join(names)}")
     return group
 
 
@@ -63,8 +63,8 @@ def _os_user() -> str:
         return f"uid {os.getuid()}"
 
 
-def accountable(function: F) -> F:
-    """`--who` and `--why`: every action is on record with both."""
-    who = click.option("--who", default=_os_user, help="Who does it, for the record.  [default: the user logged in]")
-    why = click.option("--why", help="Why, for the record.")
+def who_and_why_options(function: F) -> F:
+    """`--who` and `--why`, which the history records."""
+    who = click.option("--who", default=_os_user, help="Who does it (recorded).  [default: your login]")
+    why = click.option("--why", help="Why (recorded).")
     return who(why(function))

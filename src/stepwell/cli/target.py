@@ -1,59 +1,82 @@
-"""The database that a command works on: chosen by `--db` before or after the command, or by STEPWELL_DB."""
+"""The database that a command works on: `--db` before or after the command, else as configured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from stepwell.cli.errors import Misuse, unreachable
 from stepwell.cli.text import without_password
+from stepwell.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
+    from stepwell.service.config import Config
 
 DEFAULT_URL: Final = "sqlite:///stepwell.db"
 CONNECT_SECONDS: Final = 10
-_HINT: Final = "`stepwell migrate` or `stepwell enqueue` makes one, --db names another"
+_HINT: Final = "`stepwell migrate` creates one, --db selects another"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A database by its URL; `chosen` means that it was named on the command line."""
+    """The configuration and the database of a command; `named` is the URL on the command line, if there is one.
 
-    url: str
-    chosen: bool
+    A configuration that cannot be used is an error as soon as a command needs it: `--help` and `demo` do not.
+    """
+
+    configuration: Config | ConfigError
+    named: str | None = None
+
+    @property
+    def config(self) -> Config:
+        if isinstance(self.configuration, ConfigError):
+            raise self.configuration
+        return self.configuration
+
+    @property
+    def url(self) -> str:
+        configured = self.config.database.url
+        return configured if self.named is None else self.named
 
     def __str__(self) -> str:
         return without_password(self.url)
 
-    def open(self, *, create: bool = False) -> Stepwell:
-        """An app on it. Only with `create` may a file or a schema come into being."""
+    def open(self, *, create: bool = False, declare_queues: bool = False) -> Stepwell:
+        """An app on it. A file or a schema is created only with `create`, queues only with `declare_queues`."""
         from stepwell import Stepwell
 
-        self.refuse_useless()
+        self.refuse_unusable()
         if not create:
             self._refuse_missing()
-        return Stepwell(self.url).open()
+        return self.configure(Stepwell(self.url), declare_queues=declare_queues).open()
 
-    def refuse_useless(self) -> None:
-        """A server that does not answer, or a database of which nothing is left when the command ends."""
+    def configure(self, app: Stepwell, *, declare_queues: bool) -> Stepwell:
+        """The app with the settings that it needs before it is opened."""
+        app.database.max_connections = self.config.database.max_connections
+        if declare_queues:
+            app.queues.add(self.config.app.queues)
+        return app
+
+    def refuse_unusable(self) -> None:
+        """Refuse a server that does not answer, and a database that ends with the command."""
         self._refuse_unreachable()
         if self._is_sqlite() and _sqlite_path(self.url) is None:
-            raise Misuse(f"{self.url} is a database in memory: it ends with this command; name a file")
+            raise Misuse(f"{self.url} is a database in memory, which ends with this command; use a file")
 
     def _refuse_unreachable(self) -> None:
-        """A pool would try for ten seconds and not say why it failed; a person at a terminal wants both at once."""
+        """A pool would try for ten seconds and not report why it failed."""
         if not self.url.startswith(("postgresql:", "postgres:")):
             return
         try:
             import psycopg
         except ImportError:
-            return  # the store says what to install
+            return  # the store reports what to install
         try:
             psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
         except psycopg.Error as error:
@@ -63,9 +86,9 @@ class Target:
         if self._is_sqlite():
             path = _sqlite_path(self.url)
             if path is not None and not path.exists():
-                raise Misuse(f"there is no database {path}; {_HINT}")
+                raise Misuse(f"no database at {path}; {_HINT}")
         if not self._has_tables():
-            raise Misuse(f"there is no Stepwell schema in {self}; {_HINT}")
+            raise Misuse(f"no Stepwell schema in {self}; {_HINT}")
 
     def _is_sqlite(self) -> bool:
         return self.url.startswith("sqlite:")
@@ -88,19 +111,19 @@ def _sqlite_path(url: str) -> Any:
     return path_of(url)
 
 
-def _choose(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+def _name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        ctx.obj = Target(value, chosen=True)
+        ctx.obj = replace(ctx.obj, named=value)
 
 
 def database_option(function: F) -> F:
-    """`--db` after the command, too."""
+    """`--db` after the command."""
     option = click.option(
-        "--db", metavar="URL", callback=_choose, expose_value=False, help="The database, as before the command."
+        "--db", metavar="URL", callback=_name, expose_value=False, help="The database, as `stepwell --db`."
     )
     return option(function)
 
 
 def json_option(function: F) -> F:
-    """`--json` on everything that answers."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(function)
+    """`--json`, on every command that prints a result."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)

@@ -1,4 +1,4 @@
-"""Text for people: safe to print, short, and with times that one can read at a glance."""
+"""Text for people: safe to print, short, with readable times."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-# Names of groups and queues in tables; the whole name is in `show` and in JSON.
+# Of groups and queues in tables; `show` and JSON have the whole name.
 NAME_WIDTH: Final = 16
-# What JSON leaves as it is although a terminal obeys it: DEL, C1 controls, marks that turn the direction of text.
-_OBEYED: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Not escaped by JSON, but interpreted by terminals: DEL, C1 controls, marks that change the direction of text.
+_CONTROLS: Final = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def clean(text: object, *, lines: bool = False) -> str:
-    """Text from anywhere without what a terminal would obey; with `lines`, line breaks and tabs stay.
+    """Text without control characters; with `lines`, line breaks and tabs are kept.
 
     >>> clean("red: \\x1b[31mnow\\x07 and\\nthen")
     'red: [31mnow and then'
@@ -57,7 +57,7 @@ def age(moment: datetime | None, now: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time, coarse enough to be read at a glance.
+    """A duration, rounded.
 
     >>> span(0.0042), span(2.5), span(119), span(7300), span(400_000)
     ('4 ms', '2.5 s', '119 s', '121 min', '4 d')
@@ -73,7 +73,7 @@ def span(seconds: float) -> str:
 
 
 def exact(moment: datetime | None, now: datetime | None = None) -> str:
-    """The moment itself, to the microsecond, in UTC, with its age.
+    """A time in UTC to the microsecond, with its age.
 
     >>> exact(datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 13, tzinfo=UTC))
     '2026-01-01 12:00:00.000000 UTC (60 min ago)'
@@ -85,7 +85,7 @@ def exact(moment: datetime | None, now: datetime | None = None) -> str:
 
 
 def to_json(value: Any) -> str:
-    """One JSON document: times in ISO 8601 and UTC, dataclasses as objects, nothing that a terminal would obey.
+    """One JSON document: times in ISO 8601 and UTC, dataclasses as objects, control characters escaped.
 
     >>> print(to_json({"at": datetime(2026, 1, 1, tzinfo=UTC), "name": "caf\\u00e9 \\x9b"}))
     {
@@ -94,7 +94,7 @@ def to_json(value: Any) -> str:
     }
     """
     text = json.dumps(_plain(value), indent=2, ensure_ascii=False)
-    return _OBEYED.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _plain(value: Any) -> Any:

@@ -14,20 +14,20 @@ from stepwell.model.step import Step
 if TYPE_CHECKING:
     from stepwell.look.reader import TreeNode
 
-_IN_WORDS: Final = {
+_REASONS: Final = {
     "parent_skipped": "with its parent",
     "parent_cancelled": "with its parent",
     "parent_failed": "with its parent",
     "parent_not_runnable": "its parent cannot run",
-    "predecessor_failed": "what comes before it failed",
-    "dormant": "wakes up if a step of its block fails",
+    "predecessor_failed": "an earlier step failed",
+    "dormant": "runs only if a step of its block fails",
     "waiting_for_children": "waits for its children",
     "children_failed": "not all of its children concluded",
 }
 
 
 def tree_lines(top: TreeNode, limit: int | None = None) -> Iterator[list[Span]]:
-    """One line per step, children below their parents; of more than `limit` children the rest is counted."""
+    """One line per step, children below their parents; children beyond `limit` are only counted."""
     stack: list[tuple[TreeNode | list[TreeNode], str, str]] = [(top, "", "")]
     while stack:
         node, lead, below = stack.pop()
@@ -49,7 +49,7 @@ def _counts(nodes: list[TreeNode]) -> str:
 
 
 def step_line(step: Step) -> list[Span]:
-    """A step in one line: sign, id, name, state, and what is worth knowing about it."""
+    """A step in one line: symbol, id, name, state and notes."""
     return [
         (f"{SIGNS[step.state]} ", STYLES[step.state]),
         (f"{step.id} ", "bright_black"),
@@ -69,9 +69,9 @@ def _notes(step: Step) -> Iterator[str]:
         yield "high priority"
     if step.attempts > 1:
         yield f"attempt {step.attempts}"
-    if step.state is State.FAILED and step.error_message and step.reason not in _IN_WORDS:
+    if step.state is State.FAILED and step.error_message and step.reason not in _REASONS:
         yield shorten(step.error_message, 60)
-    elif step.reason in _IN_WORDS:
-        yield _IN_WORDS[step.reason]
+    elif step.reason in _REASONS:
+        yield _REASONS[step.reason]
     elif step.reason and step.state is not State.COMPLETED:
         yield shorten(step.reason, 60)

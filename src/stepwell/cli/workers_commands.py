@@ -1,4 +1,4 @@
-"""Who runs steps, and how many at once: `workers`, `limits`."""
+"""Workers and limits: `workers`, `limits`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES_SHOWN = 6
 @json_option
 @click.pass_obj
 def workers(target: Target, as_json: bool) -> None:
-    """The workers on record: alive or not heard of, their slots, queues and jobs."""
+    """List the workers, alive or dead: running steps and slots, queues and jobs."""
     with target.open() as app:
         found = app.workers()
         now = app.database.now()
@@ -28,11 +28,11 @@ def workers(target: Target, as_json: bool) -> None:
         return
     output = Output()
     if not found:
-        output.line(("No worker is on record: `stepwell up --app module:app` starts one.", "yellow"))
+        output.line(("No workers. `stepwell up --app module:app` starts one.", "yellow"))
         return
     columns = [
-        Column("HOST"), Column("PID", right=True), Column("RUNS", right=True), Column("HEARD OF", right=True),
-        Column("UP", right=True), Column("QUEUES", folds=True), Column("JOBS", folds=True),
+        Column("HOST"), Column("PID", right=True), Column("RUNNING", right=True), Column("LAST SEEN", right=True),
+        Column("STARTED", right=True), Column("QUEUES", folds=True), Column("JOBS", folds=True),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
@@ -55,14 +55,14 @@ def _few(names: list[str]) -> str:
 
 
 @click.command()
-@click.option("--total", metavar="N", help="All steps of the database; `none` lifts the limit.")
-@click.option("--queue", "queues", multiple=True, metavar="NAME=N", help="The steps of a queue (may be repeated).")
-@click.option("--action", "actions", multiple=True, metavar="NAME=N", help="The steps of a job (may be repeated).")
+@click.option("--total", metavar="N", help="Limit all steps; `none` removes the limit.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME=N", help="Limit a queue (repeatable).")
+@click.option("--action", "actions", multiple=True, metavar="NAME=N", help="Limit a job (repeatable).")
 @database_option
 @json_option
 @click.pass_obj
 def limits(target: Target, total: str | None, queues: tuple[str, ...], actions: tuple[str, ...], as_json: bool) -> None:
-    """Show how many steps may run at once over all workers, or set it: `stepwell limits --queue candles=4`."""
+    """Show or set how many steps may run at once on all workers: `stepwell limits --queue candles=4`."""
     asked: list[tuple[Any, str, int | None]] = []
     if total is not None:
         asked.append(("total", "", _number(total, "--total")))
@@ -70,7 +70,7 @@ def limits(target: Target, total: str | None, queues: tuple[str, ...], actions: 
         for text in named:
             name, sign, number = text.rpartition("=")
             if not sign or not name:
-                raise Misuse(f"--{kind} {text}: say --{kind} NAME=N, for example --{kind} candles=4")
+                raise Misuse(f"--{kind} {text}: expected NAME=N, for example --{kind} candles=4")
             asked.append((kind, name, _number(number, f"--{kind} {name}")))
     with target.open() as app:
         for kind, name, maximum in asked:
@@ -81,10 +81,10 @@ def limits(target: Target, total: str | None, queues: tuple[str, ...], actions: 
         return
     output = Output()
     if not found:
-        output.line("There are no limits but the slots of the workers.")
+        output.line("No limits, other than the slots of the workers.")
         return
     output.table(
-        [Column("LIMIT"), Column("OF"), Column("AT ONCE", right=True)],
+        [Column("KIND"), Column("NAME"), Column("LIMIT", right=True)],
         ([kind, clean(name) or "all steps", f"{most:,}"] for (kind, name), most in found.items()),
     )
 
@@ -93,5 +93,5 @@ def _number(text: str, option: str) -> int | None:
     if text.lower() == "none":
         return None
     if not text.isdecimal():
-        raise Misuse(f"{option}: {text!r} is not a number of steps (or `none`)")
+        raise Misuse(f"{option}: {text!r}: expected a number of steps or `none`")
     return int(text)

@@ -1,4 +1,4 @@
-"""`stepwell demo`: a night at a small shop, told in a few seconds by the real engine on a real database."""
+"""`stepwell demo`: the jobs of a small shop, run in a few seconds by the real engine on a real database."""
 
 from __future__ import annotations
 

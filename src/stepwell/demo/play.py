@@ -1,4 +1,4 @@
-"""Playing the story: three workers, one dispatcher, and a screen that follows."""
+"""Running the demo: three workers, one dispatcher, and a screen that shows what happens."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from stepwell.service.wakeup import WakePipe
 from stepwell.store import Wake
 
 WORKERS: Final = 3
-# Idle workers and the dispatcher look this often: below what an eye notices.
+# How often idle workers and the dispatcher look for work: too short to notice.
 LOOK_SECONDS: Final = 0.03
-# The story takes seven seconds; a machine that needs this long is not going to make it.
+# The demo takes seven seconds; after this long something is wrong.
 LONGEST_SECONDS: Final = 60.0
 
 
 def play(url: str, output: Output, *, pace: float = 1.0, program: str = "stepwell") -> bool:
-    """Tell the whole story on a database; returns whether everything ended as it should."""
+    """Run the demo on a database; returns whether everything ended as expected."""
     with Stepwell(url) as app:
         if not app.breaker.state().dispatching:
-            output.line("Dispatching is paused on this database, so nothing would move: `stepwell resume` first.")
+            output.line("Dispatching is paused on this database: run `stepwell resume` first.")
             return False
         story = Story(app, pace)
         started = app.clock.monotonic()
         story.begin()
         with screen_for(output, story, WORKERS) as screen:
-            narrator = _Narrator(app, story, screen)
-            workers = [_InlineWorker(app, number, narrator.wake) for number in range(1, WORKERS + 1)]
-            with Crew([narrator, *workers], on_signal=narrator.interrupt) as crew:
-                narrator.on_end = crew.stop
+            demo = _DemoPart(app, story, screen)
+            workers = [_InlineWorker(app, number, demo.wake) for number in range(1, WORKERS + 1)]
+            with Crew([demo, *workers], on_signal=demo.interrupt) as crew:
+                demo.on_end = crew.stop
                 crew.run()
-        if narrator.is_interrupted:
+        if demo.is_interrupted:
             raise KeyboardInterrupt
-        for error in narrator.errors:
+        for error in demo.errors:
             raise error
         return write_summary(output, story, url, app.clock.monotonic() - started, program)
 
 
-class _Narrator(Part):
-    """The dispatcher of the story, what people do meanwhile, and the screen: until the story is over."""
+class _DemoPart(Part):
+    """Runs the dispatcher, the actions of users and the screen until every step has ended."""
 
     name = "demo"
     on_end: Callable[[], None]
@@ -56,10 +56,10 @@ class _Narrator(Part):
         self._story = story
         self._screen = screen
         self._progress = WakePipe()
-        self._gives_up_at = app.clock.monotonic() + LONGEST_SECONDS
+        self._deadline = app.clock.monotonic() + LONGEST_SECONDS
         self.wake = self._progress.wake
         self.is_interrupted = False
-        self.errors: list[BaseException] = []  # of ticks: the dispatcher itself would go on
+        self.errors: list[BaseException] = []  # of ticks: the dispatcher itself would continue
 
     def files(self) -> Sequence[Any]:
         return [self._progress]
@@ -68,9 +68,9 @@ class _Narrator(Part):
         self._progress.clear()
         reports = self._dispatcher.round()
         self.errors += [report.error for report in reports if report.error is not None]
-        self._story.look_in()
-        self._screen.follow()
-        if self.errors or self._story.over() or self._clock.monotonic() >= self._gives_up_at:
+        self._story.act()
+        self._screen.update()
+        if self.errors or self._story.is_over() or self._clock.monotonic() >= self._deadline:
             self.on_end()
         return 0.0 if any(report.changed for report in reports) else LOOK_SECONDS
 
@@ -78,7 +78,7 @@ class _Narrator(Part):
         self.is_interrupted = True
 
     def close(self) -> None:
-        self._screen.follow()
+        self._screen.update()
 
 
 class _InlineWorker(Part):

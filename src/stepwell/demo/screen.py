@@ -1,4 +1,4 @@
-"""Following the story: a live view on a terminal, one line per event elsewhere."""
+"""Showing the demo: a live view on a terminal, one line per event elsewhere."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 EVENTS_SHOWN: Final = 9
 _LEGEND: Final = {
-    State.COMPLETED: "done", State.RUNNING: "runs", State.DISPATCHED: "handed out", State.PENDING: "waits",
-    State.FAILED: "failed", State.CANCELLED: "cancelled", State.NOT_RUNNABLE: "cannot run",
+    State.COMPLETED: "done", State.RUNNING: "running", State.DISPATCHED: "dispatched", State.PENDING: "pending",
+    State.FAILED: "failed", State.CANCELLED: "cancelled", State.NOT_RUNNABLE: "not runnable",
 }  # fmt: skip
 
-_IN_WORDS: Final = {
+_REASONS: Final = {
     "waiting_for_children": "waits for its children",
-    "children_concluded": "its children are done",
+    "children_concluded": "its children have concluded",
     "children_failed": "not all of its children concluded",
-    "promoted": "an exception handler: now it is needed",
-    "predecessor_failed": "what comes before it failed",
+    "promoted": "exception handler, needed now",
+    "predecessor_failed": "an earlier step failed",
     "parent_cancelled": "with its parent",
 }
 
 
 class Screen(Protocol):
-    """Shows what has happened since it was last told to follow."""
+    """Shows what has happened since the last update."""
 
-    def follow(self) -> None: ...
+    def update(self) -> None: ...
 
 
 @contextmanager
 def screen_for(output: Output, story: Story, workers: int) -> Iterator[Screen]:
-    """The screen that fits where the output goes."""
+    """The screen for this kind of output."""
     if output.rich is None:
         output.line(f"Stepwell demo: {workers} workers, one dispatcher, {without_password(story.app.database.url)}")
         yield _Lines(output, story)
@@ -53,7 +53,7 @@ def screen_for(output: Output, story: Story, workers: int) -> Iterator[Screen]:
 
 
 class _Events:
-    """What changed since the last look, from the history of every step."""
+    """What has changed since the last call, from the history of every step."""
 
     def __init__(self, story: Story) -> None:
         self._story = story
@@ -69,10 +69,10 @@ class _Events:
             for step in self.steps[root]:
                 if self._seen.get(step.id) != step.updated_at:
                     self._seen[step.id] = step.updated_at
-                    told = self._last_ids.get(step.id, 0)
-                    changes = [change for change in self._story.app.history(step) if change.id > told]
+                    last = self._last_ids.get(step.id, 0)
+                    changes = [change for change in self._story.app.history(step) if change.id > last]
                     fresh += [(step, change) for change in changes]
-                    self._last_ids[step.id] = changes[-1].id if changes else told
+                    self._last_ids[step.id] = changes[-1].id if changes else last
         if not fresh:
             return []
         fresh.sort(key=lambda pair: pair[1].id)
@@ -80,17 +80,17 @@ class _Events:
         return [((change.at - began).total_seconds(), step, change) for step, change in fresh]
 
 
-def _worth_telling(change: Transition) -> bool:
-    """Not the hand-over to a queue and not the creation: only what a person would mention."""
+def _is_shown(change: Transition) -> bool:
+    """Neither creation nor dispatch: only what a user cares about."""
     return change.from_state is not None and change.to_state is not State.DISPATCHED
 
 
-def _told(seconds: float, step: Step, change: Transition, width: int) -> list[Span]:
+def _event_line(seconds: float, step: Step, change: Transition, width: int) -> list[Span]:
     state = change.to_state
     reason = change.reason or ""
-    why = change.error or _IN_WORDS.get(reason, reason.replace("_", " "))
+    why = change.error or _REASONS.get(reason, reason.replace("_", " "))
     if state is State.PENDING and change.reason == "retry":
-        why = f"tries again soon: {why}"
+        why = f"retrying soon: {why}"
     if state is State.CANCELLED and change.actor and change.actor.startswith("operator:"):
         why = f"by {change.actor.removeprefix('operator:')}: {why.removeprefix('operator: ')}"
     return [
@@ -104,13 +104,13 @@ def _told(seconds: float, step: Step, change: Transition, width: int) -> list[Sp
 
 class _Lines:
     def __init__(self, output: Output, story: Story) -> None:
-        self._paper = output
+        self._output = output
         self._events = _Events(story)
 
-    def follow(self) -> None:
+    def update(self) -> None:
         for seconds, step, change in self._events.look():
-            if _worth_telling(change) and change.to_state is not State.RUNNING:
-                self._paper.line(*_told(seconds, step, change, 120))
+            if _is_shown(change) and change.to_state is not State.RUNNING:
+                self._output.line(*_event_line(seconds, step, change, 120))
 
 
 class _LiveView:
@@ -119,13 +119,13 @@ class _LiveView:
         self._story = story
         self._workers = workers
         self._events = _Events(story)
-        self._told: deque[list[Span]] = deque(maxlen=EVENTS_SHOWN)
+        self._lines: deque[list[Span]] = deque(maxlen=EVENTS_SHOWN)
         self._began = story.app.clock.monotonic()
 
-    def follow(self) -> None:
+    def update(self) -> None:
         for seconds, step, change in self._events.look():
-            if _worth_telling(change):
-                self._told.append(_told(seconds, step, change, self._live.console.width))
+            if _is_shown(change):
+                self._lines.append(_event_line(seconds, step, change, self._live.console.width))
         self._live.update(self._picture(), refresh=True)
 
     def _picture(self) -> Group:
@@ -139,26 +139,26 @@ class _LiveView:
         grid.add_column(no_wrap=True, overflow="ellipsis", style="bright_black")
         for root, steps in self._events.steps.items():
             signs = Text.assemble(*((SIGNS[step.state], STYLES[step.state]) for step in steps))
-            grid.add_row(Text(root, style="bold"), signs, _doing(steps))
+            grid.add_row(Text(root, style="bold"), signs, _current(steps))
         elapsed = self._story.app.clock.monotonic() - self._began
         title = Text.assemble(
             ("Stepwell demo", "bold"),
             (f"  {elapsed:4.1f} s · {self._workers} workers · one dispatcher", "bright_black"),
         )
-        legend = Text("  ").join(
+        legend = Text(" ").join(
             Text.assemble((SIGNS[state], STYLES[state]), (f" {word}", "bright_black"))
             for state, word in _LEGEND.items()
         )
-        told = [Text.assemble(*line, no_wrap=True, overflow="ellipsis") for line in self._told]
-        blank = [Text("")] * (EVENTS_SHOWN - len(told))
-        return Group(title, Text(""), grid, Text(""), *told, *blank, Text(""), legend)
+        lines = [Text.assemble(*line, no_wrap=True, overflow="ellipsis") for line in self._lines]
+        blank = [Text("")] * (EVENTS_SHOWN - len(lines))
+        return Group(title, Text(""), grid, Text(""), *lines, *blank, Text(""), legend)
 
 
-def _doing(steps: list[Step]) -> str:
+def _current(steps: list[Step]) -> str:
     running = [step.name for step in steps if step.state is State.RUNNING and step.lease_worker is not None]
     if running:
         return ", ".join(running)
     waiting = [step for step in steps if step.state is State.PENDING and step.dispatch_after is not None]
     if waiting and waiting[0].attempts == 0:
-        return f"«{waiting[0].name}» waits for its time"
-    return f"«{waiting[0].name}» tries again soon" if waiting else ""
+        return f"{waiting[0].name}: not due yet"
+    return f"{waiting[0].name}: retrying soon" if waiting else ""

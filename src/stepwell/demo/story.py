@@ -1,4 +1,4 @@
-"""The story: what the jobs of the shop do, which steps are created, and how everything has to end.
+"""The scenario: the jobs of the shop and the steps that are created.
 
 It is written as a user would write it, with the public API only.
 """
@@ -96,7 +96,7 @@ class Story:
         self.resize_images, self.task = resize_images, task
 
     def begin(self) -> None:
-        """Create what is known from the start: all in one call, so all or nothing."""
+        """Create the first steps in one call: all or none."""
         drafts = {
             "nightly report": self.nightly_report.options(label="nightly report").draft(),
             "price import": self.import_prices.options(label="price import").draft(),
@@ -105,7 +105,7 @@ class Story:
             "reminder": self.task.options(label="reminder", delay=2 * self.pace).draft(0.3),
             "release": self.task.options(label="release").draft(0.1),
         }
-        # A graph: both tests need the build, and only when both have passed is anything published.
+        # A graph: both tests need the build, and it is published only when both have passed.
         ship = self.task.options(parent=drafts["release"])
         build = ship.options(label="build").draft(0.4)
         on_linux = ship.options(label="test on Linux", depends_on=[build]).draft(0.6)
@@ -114,11 +114,11 @@ class Story:
         created = self.app.enqueue_many([*drafts.values(), build, on_linux, on_mac, publish])
         self.roots = dict(zip(drafts, created, strict=False))
 
-    def look_in(self) -> None:
-        """What people do meanwhile: someone cancels what waits, and something urgent comes in."""
+    def act(self) -> None:
+        """What users do meanwhile: cancel a workflow that waits, and enqueue an urgent step."""
         images = self.below("product images")
         if "password mail" not in self.roots and any(step.state is not State.PENDING for step in images):
-            # Last in, first out of the queue. (In the group of the images: the same ticks serve both.)
+            # Enqueued last, run first. In the group of the images, so that the same ticks serve both.
             group = self.app.step(self.roots["product images"]).group
             urgent = NewStep(
                 action="task", arguments={"seconds": 0.3}, label="password mail", priority="high", group=group
@@ -138,8 +138,8 @@ class Story:
     def of(self, root: str) -> list[Step]:
         return self.app.steps(workflow=self.roots[root].uuid, limit=100)[::-1]
 
-    def over(self) -> bool:
-        """Whether every step has come to its end."""
+    def is_over(self) -> bool:
+        """Whether every step has ended."""
         return "password mail" in self.roots and all(
             step.state.is_terminal and step.lease_worker is None for root in self.roots for step in self.of(root)
         )

@@ -1,4 +1,4 @@
-"""The end of the demo: what happened, what it shows, and where to go from here."""
+"""The end of the demo: what happened, what it shows, and what to try next."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ IMAGES_SHOWN = 3
 
 
 def write_summary(output: Output, story: Story, url: str, seconds: float, program: str) -> bool:
-    """Write it all; returns whether every claim of the story holds."""
+    """Write it; returns whether every claim holds."""
     steps = {step.name: step for root in story.roots for step in story.of(root)}
-    output.heading(f"{counted(len(steps), 'step')} in {seconds:.1f} s: this is how they ended")
+    output.heading(f"{counted(len(steps), 'step')} in {seconds:.1f} s")
     for root in story.roots.values():
         top = story.app.tree(root)
         for line in tree_lines(top, IMAGES_SHOWN if top.step.name == "product images" else None):
@@ -27,7 +27,7 @@ def write_summary(output: Output, story: Story, url: str, seconds: float, progra
     _write_counts(output, list(steps.values()))
     _write_retry(output, story, steps)
     _write_explanation(output, story, steps)
-    output.heading("What you have seen, checked on what really happened")
+    output.heading("What the demo shows, checked against the database")
     verdicts = list(claims(story))
     for holds, claim in verdicts:
         output.line(("✓ " if holds else "✗ ", "green" if holds else "bold red"), claim)
@@ -45,22 +45,22 @@ def _write_counts(output: Output, steps: list[Step]) -> None:
 
 def _write_retry(output: Output, story: Story, steps: dict[str, Step]) -> None:
     if (step := steps.get("fetch prices")) is not None:
-        output.heading(f"Nothing is forgotten: the history of step {step.id}, {step.name}")
+        output.heading(f"History of step {step.id} ({step.name})")
         write_history(output, story.app.history(step))
 
 
 def _write_explanation(output: Output, story: Story, steps: dict[str, Step]) -> None:
     if (step := steps.get("load the prices")) is not None:
-        output.heading(f"Why does step {step.id}, {step.name}, not run?")
+        output.heading(f"Why is step {step.id} ({step.name}) not running?")
         output.line(story.app.explain(step).summary)
 
 
 def _write_next(output: Output, url: str, steps: dict[str, Step], program: str) -> None:
-    output.heading("Go on from here: the database is kept")
+    output.heading("Try next (the database is kept)")
     commands = {
-        "show": ("fetch prices", "all of a step"),
-        "explain": ("load the prices", "why a step is where it is"),
-        "retry": ("read the file", "bring the failed step back, with what went with it"),
+        "show": ("fetch prices", "a step in full"),
+        "explain": ("load the prices", "why a step is not running"),
+        "retry": ("read the file", "retry the failed step and what ended because of it"),
     }
     for command, (name, what) in commands.items():
         if name in steps:

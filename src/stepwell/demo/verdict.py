@@ -1,4 +1,4 @@
-"""What the demo shows, each claim checked on what really happened."""
+"""What the demo shows, each claim checked against the database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from stepwell import State, Step
 from stepwell.demo.story import IMAGES, Story
 
-# How every step has to end; the rest of them are Completed.
+# How steps must end, if not Completed.
 _OTHER_ENDS = {
     "price import": State.FAILED,
     "read the file": State.FAILED,
@@ -21,61 +21,61 @@ _STEPS = 8 + 1 + 5 + 4 + 1 + IMAGES + 1 + 1 + 5
 
 
 def claims(story: Story) -> Iterator[tuple[bool, str]]:
-    """Every claim of the story and whether it holds."""
+    """Every claim, and whether it holds."""
     steps = [step for root in story.roots for step in story.of(root)]
     named = {step.name: step for step in steps}
     try:
         yield from _claims(story, steps, named)
     except (KeyError, AssertionError) as missing:
-        yield False, f"something that the story tells of has not happened: {missing}"
+        yield False, f"something expected did not happen: {missing}"
 
 
 def _claims(story: Story, steps: list[Step], named: dict[str, Step]) -> Iterator[tuple[bool, str]]:
     wrong = [f"{s.name} is {s.state}" for s in steps if s.state is not _OTHER_ENDS.get(s.name, State.COMPLETED)]
     yield (
         not wrong and len(steps) == _STEPS,
-        f"all {len(steps)} steps ended as they should" + (f", except: {', '.join(wrong)}" if wrong else ""),
+        f"all {len(steps)} steps ended as expected" + (f", except: {', '.join(wrong)}" if wrong else ""),
     )
     fetches = [named[f"fetch {what}"] for what in ("orders", "customers", "prices")]
     yield (
         max(map(_ended, fetches)) <= _started(named["clean the data"])
         and _ended(named["write the chapters"]) <= _started(named["send the report"])
         and _ended(named["chapter on stock"]) <= _ended(named["write the chapters"]),
-        "order: first the three fetches, then the cleaning, the chapters, the mail",
+        "order: first the three fetches, then the cleaning, the chapters, the report",
     )
     yield (
         named["fetch prices"].attempts == 3 and named["fetch prices"].retries == 2,
-        "retry: «fetch prices» failed twice, waited, and succeeded the third time",
+        "retry: `fetch prices` failed twice, waited, and succeeded on the third attempt",
     )
     yield (
         _started(named["tell the buyer"]) >= _ended(named["read the file"]),
-        "failure: its handler ran, what stood behind it cannot, the parent failed",
+        "failure: its handler ran, the next step is not runnable, the parent failed",
     )
     yield (
         named["new search index"].actor == "operator:ann"
         and named["delete the old index"].reason == "parent_cancelled"
         and named["switch at a quiet hour"].attempts == 0,
-        "cancel: ann cancelled the new search index, and all below it went with it",
+        "cancel: ann cancelled the new search index and with it its unfinished children",
     )
     last_image = max(_started(step) for step in story.below("product images"))
     yield (
         named["password mail"].created_at > named["image 1"].created_at
         and _started(named["password mail"]) < last_image,
-        "priority: the password mail came last and overtook the images",
+        "priority: the password mail was enqueued last and ran before the last images",
     )
     yield (
         _started(named["reminder"]) >= _due(named["reminder"]),
-        "delay: the reminder waited for its time",
+        "delay: the reminder did not run before it was due",
     )
     yield (
         _ended(named["build"]) <= min(_started(named["test on Linux"]), _started(named["test on macOS"]))
         and max(_ended(named["test on Linux"]), _ended(named["test on macOS"])) <= _started(named["publish"]),
-        "graph: the tests waited for the build, «publish» for both tests",
+        "graph: the tests waited for the build, `publish` for both tests",
     )
     violations = story.app.check_invariants()
     yield (
         not violations,
-        "check_invariants(): no promise is broken" if not violations else "; ".join(map(str, violations)),
+        "invariants OK" if not violations else "; ".join(map(str, violations)),
     )
 
 

@@ -7,9 +7,9 @@ import secrets
 import socket
 from collections.abc import Collection
 from datetime import datetime
-from typing import Final
+from typing import Final, Unpack
 
-from stepwell.dispatch.tick import BATCH_LIMIT, Tick, TickReport
+from stepwell.dispatch.tick import Tick, TickOptions, TickReport
 from stepwell.enqueue.adopt import BATCH, adopt_new_steps
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import StepwellError
@@ -30,13 +30,13 @@ class Dispatcher:
         database: Database,
         creator: Creator,
         groups: Collection[str] | None = None,
-        batch_limit: int = BATCH_LIMIT,
+        **options: Unpack[TickOptions],
     ) -> None:
         self._database = database
         self._creator = creator
         self.groups = None if groups is None else frozenset(groups)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._tick = Tick(database, self.owner, batch_limit)
+        self._tick = Tick(database, self.owner, **options)
 
     def round(self, *, open_too: bool = True) -> list[TickReport]:
         """One tick of every group with work; returns an empty list if there was none.

@@ -43,26 +43,27 @@ class GroupLock:
     tick: int
     previous_ended_early: bool
     survey: Survey
+    seconds: float = LOCK_SECONDS
 
     def fence(self, tx: Transaction) -> None:
         """Check that the group is still ours, and keep it ours until this transaction ends."""
-        idle_ms = str(int(1000 * LOCK_SECONDS))
+        idle_ms = str(int(1000 * self.seconds))
         if ticks.fence(tx, group=self.group, owner=self.owner, token=self.token, idle_ms=idle_ms) is None:
             raise LockLost(f"another dispatcher took over group {self.group}; this tick was aborted")
 
 
-def acquire(database: Database, group: str, owner: str) -> GroupLock | None:
+def acquire(database: Database, group: str, owner: str, seconds: float = LOCK_SECONDS) -> GroupLock | None:
     """Take the lock and insert a tick row; None while another dispatcher holds the lock."""
 
     def work(tx: Transaction) -> GroupLock | None:
         now = database.now()
-        deadline = now + timedelta(seconds=LOCK_SECONDS)
+        deadline = now + timedelta(seconds=seconds)
         taken = ticks.acquire_lock(tx, group=group, owner=owner, now=now, deadline=deadline)
         if taken is None:
             return None
         tick = ticks.begin_tick(tx, group=group, owner=owner, now=now)
         ticks.set_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
-        return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now))
+        return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now), seconds)
 
     return database.transact(work)
 

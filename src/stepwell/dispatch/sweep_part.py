@@ -18,20 +18,23 @@ class SweepPart(Part):
 
     name = "sweep"
 
-    def __init__(self, database: Database, groups: Collection[str] | None = None) -> None:
+    def __init__(
+        self, database: Database, groups: Collection[str] | None = None, seconds: float = SWEEP_SECONDS
+    ) -> None:
         self._database = database
         self._groups = groups
+        self._seconds = seconds
         self._repairs = 0
 
     def open(self) -> None:
-        self._next = self._database.clock.monotonic() + SWEEP_SECONDS
+        self._next = self._database.clock.monotonic() + self._seconds
 
     def round(self, wakes: Collection[Wake]) -> float:
         now = self._database.clock.monotonic()
         if now >= self._next:
             self._repairs += len(sweep(self._database, self._groups))
             now = self._database.clock.monotonic()
-            self._next = now + SWEEP_SECONDS
+            self._next = now + self._seconds
         return self._next - now
 
     def report(self) -> str:

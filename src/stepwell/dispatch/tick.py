@@ -6,13 +6,13 @@ cannot starve dispatch, the tick after one that ended early runs all phases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar
 
 from stepwell.dispatch import lock as group_lock
-from stepwell.dispatch.lock import GroupLock, Survey
+from stepwell.dispatch.lock import LOCK_SECONDS, GroupLock, Survey
 from stepwell.dispatch.log import TickLog
 from stepwell.dispatch.phases import STATE_PHASES, Phase, PhaseContext, dispatch, pick, process_marks
 from stepwell.model import codec
@@ -27,6 +27,15 @@ T = TypeVar("T")
 # only a few milliseconds.
 BATCH_LIMIT: Final = 512
 TICKS_KEPT: Final = 1_000  # per group
+
+
+class TickOptions(TypedDict, total=False):
+    """The keyword arguments of `app.dispatcher(…)`: all have a default."""
+
+    batch_limit: int
+    batch_limits: Mapping[str, int]  # of single groups, instead of `batch_limit`
+    lock_seconds: float
+    ticks_kept: int
 
 
 @dataclass(slots=True)
@@ -69,17 +78,29 @@ class _Dispatch:
 class Tick:
     """Runs ticks for one dispatcher."""
 
-    def __init__(self, database: Database, owner: str, batch_limit: int = BATCH_LIMIT) -> None:
+    def __init__(
+        self,
+        database: Database,
+        owner: str,
+        batch_limit: int = BATCH_LIMIT,
+        *,
+        batch_limits: Mapping[str, int] | None = None,
+        lock_seconds: float = LOCK_SECONDS,
+        ticks_kept: int = TICKS_KEPT,
+    ) -> None:
         self._database = database
         self._owner = owner
         self._batch_limit = batch_limit
+        self._batch_limits = batch_limits or {}
+        self._lock_seconds = lock_seconds
+        self._ticks_kept = ticks_kept
         self._log = TickLog()
 
     def run(self, group: str) -> TickReport:
         """Run one tick. An error in a phase is recorded in the report and in the tick log, not raised."""
         report = TickReport(group)
         started = self._database.clock.monotonic()
-        lock = group_lock.acquire(self._database, group, self._owner)
+        lock = group_lock.acquire(self._database, group, self._owner, self._lock_seconds)
         if lock is None:
             report.locked_out = True
             return report
@@ -165,7 +186,8 @@ class Tick:
         started = clock.monotonic()
         if settings.breaker_for_dispatch(tx) != "on":
             return None
-        ids = pick(tx, at, self._batch_limit, spare=int(tick % NORMAL_SHARE == 0))
+        limit = self._batch_limits.get(at.group, self._batch_limit)
+        ids = pick(tx, at, limit, spare=int(tick % NORMAL_SHARE == 0))
         picked = clock.monotonic()
         dispatched = dispatch(tx, at, ids, tick)
         return _Dispatch(len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked))
@@ -199,5 +221,5 @@ class Tick:
             ticks.delete_tick(tx, tick=lock.tick)
         # The token counts all ticks of this group, including deleted ones; tick ids are shared by all groups.
         if lock.token % 100 == 0:
-            ticks.prune_ticks(tx, group=lock.group, keep=TICKS_KEPT)
+            ticks.prune_ticks(tx, group=lock.group, keep=self._ticks_kept)
         ticks.release_lock(tx, group=lock.group, token=lock.token, now=now, ended_early=report.ended_early)

@@ -22,6 +22,10 @@ class DeclaredQueues:
         by_jobs = (job.settings.get("queue") for job in self._jobs)
         return self._named.union(queue for queue in by_jobs if isinstance(queue, str) and queue)
 
+    def add(self, queues: Iterable[str]) -> None:
+        """More queues, named by the configuration. They are created when the database is opened."""
+        self._named |= _checked(queues)
+
     def create(self, database: Database) -> None:
         """Create those that the app itself declares; the queues of jobs are created with their first step."""
         if not self._named:

@@ -11,12 +11,11 @@ import logging
 import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypedDict
 
 from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
-from stepwell.run.finish import MAX_RESCUES
 from stepwell.share.limits import recheck_keys_of_dead_workers
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reaping, runs, ticks
@@ -49,13 +48,37 @@ class Reaped:
     stalled: list[str] = field(default_factory=list)
 
 
+class ReaperOptions(TypedDict, total=False):
+    """The keyword arguments of `app.reaper(…)`: all have a default."""
+
+    round_seconds: float
+    unclaimed_seconds: float
+    stalled_seconds: float
+    dead_worker_retention_seconds: float
+    rescues: int
+
+
 class Reaper:
     """Cleans up after dead workers and dispatchers."""
 
-    def __init__(self, database: Database, events: Events, *, round_seconds: float = ROUND_SECONDS) -> None:
+    def __init__(
+        self,
+        database: Database,
+        events: Events,
+        *,
+        round_seconds: float = ROUND_SECONDS,
+        unclaimed_seconds: float = UNCLAIMED_SECONDS,
+        stalled_seconds: float = STALLED_SECONDS,
+        dead_worker_retention_seconds: float = DEAD_WORKER_RETENTION_SECONDS,
+        rescues: int = MAX_RESCUES,
+    ) -> None:
         self._database = database
         self._events = events
         self.round_seconds = round_seconds
+        self._unclaimed_seconds = unclaimed_seconds
+        self._stalled_seconds = stalled_seconds
+        self._retention_seconds = dead_worker_retention_seconds
+        self._rescues = rescues
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the first runnable step, and since when
         self._reported_stalled: set[str] = set()
 
@@ -67,7 +90,7 @@ class Reaper:
         self._recover_unclaimed(reaped)
         now = self._database.now()
         recheck_keys_of_dead_workers(self._database, now)
-        overdue = _ago(now, DEAD_WORKER_RETENTION_SECONDS)
+        overdue = _ago(now, self._retention_seconds)
         if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
             self._delete_expired_rows(reaped, now)
         self._report_stalled_groups(reaped)
@@ -92,7 +115,7 @@ class Reaper:
                 id=step_id,
                 token=token,
                 dispatch_after=retry_at,
-                limit=MAX_RESCUES,
+                limit=self._rescues,
                 error=error,
                 actor=ACTOR,
                 now=now,
@@ -111,7 +134,9 @@ class Reaper:
 
     def _recover_unclaimed(self, reaped: Reaped) -> None:
         now = self._database.now()
-        found = self._database.read(lambda tx: reaping.unclaimed(tx, now=now, before=_ago(now, UNCLAIMED_SECONDS)))
+        found = self._database.read(
+            lambda tx: reaping.unclaimed(tx, now=now, before=_ago(now, self._unclaimed_seconds))
+        )
         for row in found:
 
             def work(tx: Transaction, step_id: int = row.id) -> bool:
@@ -125,7 +150,7 @@ class Reaper:
 
     def _delete_expired_rows(self, reaped: Reaped, now: datetime) -> None:
         def work(tx: Transaction) -> None:
-            reaped.workers_deleted = reaping.delete_dead_workers(tx, before=_ago(now, DEAD_WORKER_RETENTION_SECONDS))
+            reaped.workers_deleted = reaping.delete_dead_workers(tx, before=_ago(now, self._retention_seconds))
             reaped.locks_released = reaping.release_dead_locks(tx, now=now)
 
         self._database.transact(work)
@@ -145,7 +170,7 @@ class Reaper:
         }
         for group, (head, since) in self._waiting.items():
             seconds = (now - since).total_seconds()
-            if seconds < STALLED_SECONDS:
+            if seconds < self._stalled_seconds:
                 self._reported_stalled.discard(group)
             else:
                 reaped.stalled.append(group)

@@ -12,7 +12,7 @@ from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
 from stepwell.run.executors.processes import ProcessExecutor
 from stepwell.run.executors.threads import ThreadExecutor
-from stepwell.run.finish import Finisher
+from stepwell.run.finish import MAX_RESCUES, Finisher
 from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.worker import Worker
@@ -35,6 +35,7 @@ class WorkerOptions(TypedDict, total=False):
     strategy: Strategy | None
     alive_seconds: float
     grace_seconds: float
+    rescues: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,7 @@ class WorkerSettings:
     strategy: Strategy | None = None
     alive_seconds: float = ALIVE_SECONDS
     grace_seconds: float = GRACE_SECONDS
+    rescues: int = MAX_RESCUES  # of steps whose slot died; the next death fails them
 
     def __post_init__(self) -> None:
         if self.executor not in get_args(ExecutorKind):
@@ -105,7 +107,9 @@ class WorkerBuilder:
                 "use executor='thread' or a database file"
             )
         app_name = settings.app_name or self.find_app_name()
-        return ProcessExecutor(self.database, self.finisher, app_name, settings.slots, settings.max_memory)
+        return ProcessExecutor(
+            self.database, self.finisher, app_name, settings.slots, settings.max_memory, settings.rescues
+        )
 
     def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:
         """A separate process if jobs could block the threads of the worker's process."""

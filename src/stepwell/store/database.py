@@ -37,6 +37,7 @@ class Database(ABC):
 
     dialect: str
     is_shared = True  # whether other processes can open it
+    max_connections: int | None = None  # to PostgreSQL, if set before it is opened
 
     def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
         """`prepare` runs once, after the first connection and before any other use: it checks or creates the schema."""

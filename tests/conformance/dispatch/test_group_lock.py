@@ -226,15 +226,14 @@ def test_a_process_that_is_stopped_in_its_tick_and_overtaken_commits_nothing_mor
 
 
 _STOPS_INSIDE_A_TRANSACTION = """
-from stepwell.dispatch import lock, tick
-lock.LOCK_SECONDS = 0.3
+from stepwell.dispatch import tick
 with Stepwell(url) as app:
     def stopping(*args):
         say("inside")
         os.kill(os.getpid(), signal.SIGSTOP)
         raise AssertionError("its transaction should be gone")
     tick.process_marks = stopping
-    report = tick.Tick(app.database, "the stopped one").run("alpha")
+    report = tick.Tick(app.database, "the stopped one", lock_seconds=0.3).run("alpha")
     say(report.dispatched)
 """
 

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Unpack
 
 from stepwell import StepRef, Stepwell
-from stepwell.dispatch.tick import BATCH_LIMIT, Tick, TickReport
+from stepwell.dispatch.tick import Tick, TickOptions, TickReport
 from stepwell.model.claimed import Claim
 from stepwell.run.inline import InlineRunner
 from tests.conformance.support.engine import Engine
@@ -17,9 +17,9 @@ from tests.conformance.support.engine import Engine
 GROUP = "alpha"
 
 
-def tick(app: Stepwell, group: str = GROUP, *, owner: str = "this test", batch_limit: int = BATCH_LIMIT) -> TickReport:
+def tick(app: Stepwell, group: str = GROUP, *, owner: str = "this test", **options: Unpack[TickOptions]) -> TickReport:
     """Exactly one tick of one group, whether or not the probe finds work in it."""
-    report = Tick(app.database, owner, batch_limit).run(group)
+    report = Tick(app.database, owner, **options).run(group)
     if report.error is not None:
         raise report.error
     return report

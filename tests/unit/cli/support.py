@@ -1,4 +1,4 @@
-"""Calling the command line from tests: in this process where that will do, as a process of its own where not."""
+"""Calling the command line from tests: in this process where possible, else as a separate process."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def run_bare(*arguments: str, code: int = 0, env: dict[str, str] | None = None, 
 
 
 def ask(url: str, *arguments: str, code: int = 0) -> Any:
-    """The JSON document that a command answers with, and nothing else on stdout."""
+    """The JSON document that a command prints, with nothing else on stdout."""
     return json.loads(run(url, *arguments, "--json", code=code).stdout)
 
 
 def on_terminal(url: str, *arguments: str, code: int = 0) -> list[str]:
     """The lines that a terminal of 80 columns would show."""
     result = run(url, *arguments, code=code, env={"FORCE_COLOR": "1", "COLUMNS": "80", "TERM": "xterm"})
-    assert ANSI.search(result.stdout), "there is no colour"
+    assert ANSI.search(result.stdout), "no colour"
     return ANSI.sub("", result.stdout).splitlines()
 
 
@@ -53,13 +53,13 @@ def command(url: str, *arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """As the test has it, without what would colour the output or choose a database."""
+    """The environment of the test, without variables that colour the output or select a database."""
     return {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "STEPWELL_DB")} | {"PYTHONUNBUFFERED": "1"}
 
 
 @contextmanager
 def process(url: str, *arguments: str, cwd: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """The command as a process of its own; if the test does not end it, it is killed."""
+    """The command as a separate process, killed at the end if it still runs."""
     with subprocess.Popen(
         command(url, *arguments),
         stdout=subprocess.PIPE,
@@ -76,14 +76,14 @@ def process(url: str, *arguments: str, cwd: Path | None = None) -> Iterator[subp
 
 
 def finished(*arguments: str, cwd: Path | None = None, url: str) -> subprocess.CompletedProcess[str]:
-    """The command as a process of its own, run to its end."""
+    """The command as a separate process, run to its end."""
     return subprocess.run(
         command(url, *arguments), capture_output=True, text=True, env=environment(), cwd=cwd, timeout=PATIENCE
     )
 
 
 def plain_sql(url: str, *statements: str) -> None:
-    """What somebody does to the database behind Stepwell's back."""
+    """Change the database with plain SQL, not through Stepwell."""
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
         try:
@@ -99,8 +99,8 @@ def plain_sql(url: str, *statements: str) -> None:
 
 
 @contextmanager
-def nobody_else_writes(url: str) -> Iterator[None]:
-    """Every tick waits until the block is left."""
+def other_writers_blocked(url: str) -> Iterator[None]:
+    """Every tick waits until this context ends."""
     if url.startswith("sqlite"):
         file = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
         try:
@@ -116,7 +116,7 @@ def nobody_else_writes(url: str) -> Iterator[None]:
 
 
 def refuse_dispatch(url: str) -> None:
-    """From now on every tick that wants to dispatch raises."""
+    """Make every dispatch of a tick fail."""
     if url.startswith("sqlite"):
         plain_sql(
             url,

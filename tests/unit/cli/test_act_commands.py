@@ -79,17 +79,17 @@ def test_a_second_step_with_the_key_is_not_created(app: Stepwell) -> None:
 
 
 def test_enqueue_says_what_it_made(app: Stepwell) -> None:
-    said = run(url_of(app), "enqueue", "fetch", "--label", "fetch BTC").stdout
+    out = run(url_of(app), "enqueue", "fetch", "--label", "fetch BTC").stdout
     (step,) = app.steps()
-    assert said.startswith(f"step {step.id} (fetch BTC) is Pending in group {step.group}, queue default\n")
-    assert step.uuid in said
+    assert out.startswith(f"step {step.id} (fetch BTC) is Pending in group {step.group}, queue default\n")
+    assert step.uuid in out
 
 
 # retry, cancel, skip -----------------------------------------------------------------------------------
 
 
 def failed(app: Stepwell) -> int:
-    """The id of a step that failed, with its two followers NotRunnable behind it, under a parent that failed."""
+    """The id of a failed step, with two later steps that are NotRunnable, under a failed parent."""
     children = [{"outcome": ["fail", "ok"], "label": "broken"}, {"index": 2}, {"index": 3}]
     app.enqueue("behave", {"spawn": children})
     app.run_until_idle()
@@ -99,18 +99,18 @@ def failed(app: Stepwell) -> int:
 def test_a_retry_brings_back_what_went_with_the_step(app: Stepwell) -> None:
     number = failed(app)
     everything = sorted(step.id for step in app.steps())
-    document = ask(url_of(app), "retry", str(number), "--who", "ann", "--why", "the file was mended")
+    document = ask(url_of(app), "retry", str(number), "--who", "ann", "--why", "the file was repaired")
     assert document["revived"] == everything
     assert document["step"]["state"] == "Pending"
     last = app.history(number)[-1]
-    assert (last.actor, last.reason) == ("operator:ann", "operator: the file was mended")
+    assert (last.actor, last.reason) == ("operator:ann", "operator: the file was repaired")
 
 
 def test_a_retry_reports_the_steps_that_returned_to_pending(app: Stepwell) -> None:
     number = failed(app)
     others = ", ".join(str(step.id) for step in reversed(app.steps()) if step.id != number)
     assert run(url_of(app), "retry", str(number)).stdout == (
-        f"step {number} (broken) is Pending again; steps {others} came back with it\n"
+        f"step {number} (broken) is Pending again; also revived: steps {others}\n"
     )
 
 
@@ -123,8 +123,8 @@ def test_without_a_name_it_is_the_user_of_the_machine(app: Stepwell) -> None:
 def test_cancel_includes_the_descendants(app: Stepwell) -> None:
     step = app.enqueue("fetch")
     app.enqueue("fetch", parent=step)
-    said = run(url_of(app), "cancel", step.uuid, "--why", "not needed").stdout
-    assert said == f"step {step.id} (fetch) is Cancelled; what is below it follows with the next ticks\n"
+    out = run(url_of(app), "cancel", step.uuid, "--why", "not needed").stdout
+    assert out == f"step {step.id} (fetch) is Cancelled; the next ticks cancel its descendants\n"
     run(url_of(app), "dispatch")
     assert {found.state for found in app.steps()} == {State.CANCELLED}
     assert run(url_of(app), "cancel", step.uuid, code=1).stdout == ""
@@ -135,10 +135,7 @@ def test_cancel_of_a_running_step_names_its_worker(app: Stepwell) -> None:
     runner = app.inline_runner()
     app.dispatch_once()
     runner.claim(1)
-    assert (
-        f"its process is told and lets go soon (worker {runner.worker.id})"
-        in run(url_of(app), "cancel", str(step.id)).stdout
-    )
+    assert f"worker {runner.worker.id} has been asked to stop it" in run(url_of(app), "cancel", str(step.id)).stdout
     runner.close()
 
 
@@ -155,9 +152,9 @@ def test_pause_and_resume_turn_the_breaker(app: Stepwell) -> None:
     document = ask(url_of(app), "pause", "--who", "ann", "--why", "deploy")
     assert (document["dispatching"], document["changed_by"], document["reason"]) == (False, "operator:ann", "deploy")
     assert document["changed_at"].endswith("+00:00")
-    said = run(url_of(app), "stats").stdout
-    assert "PAUSED by ann since " in said
-    assert ": deploy" in said
+    out = run(url_of(app), "stats").stdout
+    assert "PAUSED by ann since " in out
+    assert ": deploy" in out
     assert not app.breaker.state().dispatching
     assert run(url_of(app), "resume").stdout == "dispatching: on\n"
     assert app.breaker.state().dispatching
@@ -172,7 +169,7 @@ def test_one_workflow_can_be_paused(app: Stepwell) -> None:
     app.run_until_idle()
     assert (app.step(held).state, app.step(free).state) == (State.PENDING, State.COMPLETED)
     assert "look first" in run(url_of(app), "explain", str(held.id)).stdout
-    assert run(url_of(app), "resume", "--workflow", str(held.id)).stdout == f"workflow {held.uuid} goes on\n"
+    assert run(url_of(app), "resume", "--workflow", str(held.id)).stdout == f"workflow {held.uuid} is resumed\n"
     app.run_until_idle()
     assert app.step(held).state is State.COMPLETED
 
@@ -198,13 +195,13 @@ def test_a_drain_without_waiting_pauses_and_reports_what_still_runs(app: Stepwel
     app.enqueue("behave")
     runner = app.inline_runner()
     app.dispatch_once()
-    said = run(url_of(app), "drain", "--why", "deploy", code=1).stdout
-    assert "not safe to restart: 1 dispatched" in said
-    assert "`stepwell resume`" in said
+    out = run(url_of(app), "drain", "--why", "deploy", code=1).stdout
+    assert "not safe to restart: 1 dispatched" in out
+    assert "`stepwell resume`" in out
     assert app.breaker.state().reason == "deploy"
     runner.round()
     assert ask(url_of(app), "drain")["safe"] is True
-    assert app.breaker.state().reason == "deploy", "who paused it first stays on record"
+    assert app.breaker.state().reason == "deploy", "the first reason is kept"
     runner.close()
 
 
@@ -225,9 +222,9 @@ def test_a_drain_waits_until_the_last_step_has_ended(app: Stepwell) -> None:
         assert waiting.stdout is not None
         assert waiting.stdout.readline() == "draining: 1 step dispatched, 0 running\n"
         runner.round()
-        said, complaint = waiting.communicate(timeout=PATIENCE)
-    assert (waiting.returncode, complaint) == (0, "")
-    assert said.startswith("safe to restart")
+        out, err = waiting.communicate(timeout=PATIENCE)
+    assert (waiting.returncode, err) == (0, "")
+    assert out.startswith("safe to restart")
     runner.close()
 
 
@@ -239,7 +236,7 @@ def test_interrupting_a_drain_reports_that_dispatching_stays_paused(app: Stepwel
         assert waiting.stdout is not None
         waiting.stdout.readline()
         waiting.send_signal(signal.SIGINT)
-        _, complaint = waiting.communicate(timeout=PATIENCE)
+        _, err = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 1
-    assert complaint == "Stopped waiting. Dispatching stays paused: `stepwell resume` dispatches again.\n"
+    assert err == "Stopped waiting. Dispatching stays paused until `stepwell resume`.\n"
     runner.close()

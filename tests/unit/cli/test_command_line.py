@@ -1,4 +1,4 @@
-"""The command line as a whole: how it starts, which database it uses, what it says when something is wrong."""
+"""The command line as a whole: how it starts, which database it uses, what it prints when something is wrong."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_the_version_is_printed() -> None:
 
 
 def test_a_misspelled_command_is_answered_with_a_suggestion() -> None:
-    said = run_bare("stpes", code=2).stderr
-    assert "There is no command 'stpes'. Did you mean steps" in said
+    message = run_bare("stpes", code=2).stderr
+    assert "No such command 'stpes'. Did you mean steps" in message
 
 
 # Which database ----------------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ def test_without_a_name_it_is_a_file_in_the_current_folder(tmp_path: Path, monke
 def test_a_command_that_reads_or_acts_creates_no_file(tmp_path: Path, arguments: list[str]) -> None:
     result = run(f"sqlite:///{tmp_path}/mistyped.db", *arguments, code=2)
     assert result.stdout == ""
-    assert result.stderr.startswith("stepwell: there is no database ")
-    assert "`stepwell migrate` or `stepwell enqueue`" in result.stderr
+    assert result.stderr.startswith("stepwell: no database at ")
+    assert "`stepwell migrate` creates one" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,14 +131,14 @@ def test_a_command_that_reads_or_acts_creates_no_tables_in_the_database_of_anoth
 ) -> None:
     url = f"sqlite:///{tmp_path}/other.db"
     plain_sql(url, "CREATE TABLE invoices (id integer)")
-    assert "there is no Stepwell schema in" in run(url, *arguments, code=2).stderr
+    assert "stepwell: no Stepwell schema in" in run(url, *arguments, code=2).stderr
     run(url, *arguments, code=2)  # nor did the first call create them
 
 
 @pytest.mark.parametrize("empty_database_url", [POSTGRES], indirect=True)
 def test_a_read_only_command_creates_no_tables_on_a_server(empty_database_url: str) -> None:
     for _ in range(2):
-        assert "there is no Stepwell schema in" in run(empty_database_url, "steps", code=2).stderr
+        assert "stepwell: no Stepwell schema in" in run(empty_database_url, "steps", code=2).stderr
 
 
 @pytest.mark.parametrize("arguments", [["enqueue", "fetch"], ["migrate"], ["steps"], ["demo"]])
@@ -150,14 +150,14 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
     first = json.loads(run(empty_database_url, "migrate", "--json").stdout)
     assert [migration["version"] for migration in first["applied"]] == list(range(1, first["version"] + 1))
     assert json.loads(run(empty_database_url, "migrate", "--json").stdout) == {**first, "applied": []}
-    assert "nothing had to be done" in run(empty_database_url, "migrate").stdout
+    assert "already up to date" in run(empty_database_url, "migrate").stdout
 
 
 # When something is wrong -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["show", "99"], "step 99 does not exist"),
         (["show", "99999999999999999999999"], "does not exist"),
@@ -168,18 +168,18 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
         (["resume", "--workflow", "1"], "is not paused"),
         (["enqueue", "fetch", "--parent", "77"], "does not exist: 77"),
         (["enqueue", "fetch", "--arguments", '{"rates": [1, NaN]}'], "arguments.rates[1]"),
-        (["dispatch", "--group", "alhpa"], "there is no group 'alhpa'"),
-        (["safe-to-restart", "--group", "alhpa"], "there is no group 'alhpa'"),
-        (["ticks", "--group", "alhpa"], "there is no group 'alhpa'"),
+        (["dispatch", "--group", "alhpa"], "unknown group 'alhpa'"),
+        (["safe-to-restart", "--group", "alhpa"], "unknown group 'alhpa'"),
+        (["ticks", "--group", "alhpa"], "unknown group 'alhpa'"),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )
-def test_an_error_is_one_line_on_stderr(shared_database_url: str, arguments: list[str], said: str) -> None:
+def test_an_error_is_one_line_on_stderr(shared_database_url: str, arguments: list[str], message: str) -> None:
     run(shared_database_url, "enqueue", "fetch")
     result = run(shared_database_url, *arguments, code=1)
     assert result.stdout == ""
     assert result.stderr.startswith("stepwell: ")
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1
 
 
@@ -229,7 +229,9 @@ def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
 def test_bytes_that_are_not_text_are_refused(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/stepwell.db"
     run(url, "migrate")
-    assert run(url, "steps", "--action", "caf\udce9", code=2).stderr.startswith("stepwell: an argument is not text")
+    assert run(url, "steps", "--action", "caf\udce9", code=2).stderr.startswith(
+        "stepwell: an argument is not valid UTF-8"
+    )
 
 
 # What a terminal must not obey -------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The demo ends as its story says, on both databases, and what it prints is true."""
+"""The demo ends as expected on both databases, and what it prints is true."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from stepwell.testing import ManualClock, behave
 from tests.unit.cli.support import ANSI, PATIENCE, environment, finished, run, run_bare
 
 T = TypeVar("T")
-# Five times as fast as for people who watch.
+# Five times as fast as by default.
 FAST = ["--pace", "0.2"]
 
 
 @pytest.mark.slow
-def test_the_demo_ends_as_its_story_says(shared_database_url: str) -> None:
+def test_the_demo_ends_as_expected(shared_database_url: str) -> None:
     ended = finished("demo", *FAST, url=shared_database_url)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stderr == ""
     for part in (
-        "fetch prices            Pending     tries again soon: Retry: the exchange does not answer",
-        "tell the buyer          Pending     an exception handler: now it is needed",
+        "fetch prices            Pending     retrying soon: Retry: the exchange does not answer",
+        "tell the buyer          Pending     exception handler, needed now",
         "new search index        Cancelled   by ann: the shop stays open tonight",
         "34 steps in ",
         "Completed 28, Cancelled 3, Failed 2, NotRunnable 1",
-        "✓ priority: the password mail came last and overtook the images",
-        "✓ check_invariants(): no promise is broken",
+        "✓ priority: the password mail was enqueued last and ran before the last images",
+        "✓ invariants OK",
     ):
         assert part in ended.stdout
     assert not ANSI.search(ended.stdout)
@@ -75,7 +75,7 @@ def test_the_demo_keeps_a_fresh_file_and_leaves_the_database_of_the_environment_
 
 
 @pytest.mark.slow
-def test_on_a_terminal_the_story_is_followed_live(tmp_path: Path) -> None:
+def test_on_a_terminal_the_demo_is_shown_live(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     url = f"sqlite:///{tmp_path}/demo.db"
     with subprocess.Popen(
@@ -92,8 +92,8 @@ def test_on_a_terminal_the_story_is_followed_live(tmp_path: Path) -> None:
     assert ANSI.search(shown)
     text = ANSI.sub("", shown)
     assert text.count("3 workers · one dispatcher") > 5, "the picture was drawn again and again"
-    assert "«reminder» waits for its time" in text
-    assert "Go on from here: the database is kept" in text
+    assert "reminder: not due yet" in text
+    assert "Try next (the database is kept)" in text
 
 
 def read_all(terminal: int) -> str:
@@ -112,8 +112,8 @@ def read_all(terminal: int) -> str:
 def test_a_story_that_ends_otherwise_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(verdict._OTHER_ENDS, "publish", State.SKIPPED)
     ended = run(f"sqlite:///{tmp_path}/demo.db", "demo", *FAST, code=1)
-    assert "✗ all 34 steps ended as they should, except: publish is Completed" in ended.stdout
-    assert "did not end as its story says" in ended.stderr
+    assert "✗ all 34 steps ended as expected, except: publish is Completed" in ended.stdout
+    assert "did not end as expected" in ended.stderr
 
 
 def test_a_paused_database_is_reported_instead_of_waiting_for_ever(shared_database_url: str) -> None:
@@ -125,7 +125,7 @@ def test_a_paused_database_is_reported_instead_of_waiting_for_ever(shared_databa
 def test_a_claim_that_had_to_wait_is_dated_when_it_happened(
     app: Stepwell, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by the demo: a worker that waited for the tick's transaction was «started» before it was dispatched."""
+    """Found by the demo: a worker that waited for the tick's transaction started before it was dispatched."""
     behave(app)
     step = app.enqueue("behave")
     runner = app.inline_runner()

@@ -13,9 +13,9 @@ import pytest
 
 from stepwell import State, Stepwell
 from stepwell.testing import behave
-from tests.unit.cli.support import PATIENCE, ask, finished, nobody_else_writes, process, refuse_dispatch, run
+from tests.unit.cli.support import PATIENCE, ask, finished, other_writers_blocked, process, refuse_dispatch, run
 
-STOPPED = r"Stopped: \d+ dispatched in \d+ ticks?; every lock is released\."
+STOPPED = r"Stopped: \d+ dispatched in \d+ ticks?; all locks released\."
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def test_a_tick_that_raised_ends_with_1_and_its_error_on_stderr(app: Stepwell) -
     refuse_dispatch(url_of(app))
     ended = finished("dispatch", "--once", url=url_of(app))
     assert ended.returncode == 1
-    assert "raised: see stderr" in ended.stdout
-    assert re.match(r"stepwell: tick \d+ of group beta raised \w+: .*the disk is on fire", ended.stderr)
+    assert "failed; see stderr" in ended.stdout
+    assert re.match(r"stepwell: tick \d+ of group beta failed: \w+: .*the disk is on fire", ended.stderr)
     assert ended.stderr.count("\n") == 1
     assert "the disk is on fire" in run(url_of(app), "ticks").stdout
     (report,) = ask(url_of(app), "dispatch", "--once", code=1)
@@ -112,10 +112,10 @@ def test_a_signal_stops_a_dispatcher_cleanly(app: Stepwell, number: signal.Signa
     with process(url_of(app), "dispatcher") as started:
         assert first_line(started).startswith("Dispatching all groups of ")
         started.send_signal(number)
-        said, complaint = started.communicate(timeout=PATIENCE)
-    assert (started.returncode, complaint) == (0, "")
-    stopping, stopped = said.splitlines()
-    assert stopping == "Stopping: the tick under way ends first."
+        out, err = started.communicate(timeout=PATIENCE)
+    assert (started.returncode, err) == (0, "")
+    stopping, stopped = out.splitlines()
+    assert stopping == "Stopping after the current tick."
     assert re.fullmatch(STOPPED, stopped)
 
 
@@ -125,13 +125,13 @@ def test_a_signal_that_comes_twice_still_stops_it_cleanly(app: Stepwell) -> None
     runner = app.inline_runner()
     with process(url_of(app), "dispatcher") as started:
         first_line(started)
-        with nobody_else_writes(url_of(app)):
+        with other_writers_blocked(url_of(app)):
             started.send_signal(signal.SIGTERM)
             assert first_line(started).startswith("Stopping")
             started.send_signal(signal.SIGTERM)
-        said, _ = started.communicate(timeout=PATIENCE)
+        out, _ = started.communicate(timeout=PATIENCE)
     assert started.returncode == 0
-    assert re.fullmatch(STOPPED, said.strip())
+    assert re.fullmatch(STOPPED, out.strip())
     assert all(row["lock_owner"] is None for row in app.groups())
     runner.close()
 
@@ -181,9 +181,9 @@ def test_the_log_of_ticks_goes_to_a_file(app: Stepwell, tmp_path: Path) -> None:
     with process(url_of(app), "dispatcher", "--log-file", "logs/dispatcher.log", cwd=tmp_path) as started:
         wait_until(lambda: app.step(step).state is State.DISPATCHED)
         started.send_signal(signal.SIGTERM)
-        said, complaint = started.communicate(timeout=PATIENCE)
-    assert "The log of ticks goes to logs/dispatcher.log." in said
-    assert complaint == ""
+        out, err = started.communicate(timeout=PATIENCE)
+    assert "Logging ticks to logs/dispatcher.log." in out
+    assert err == ""
     log = (tmp_path / "logs" / "dispatcher.log").read_text()
     assert re.search(r"\[TICK START\] Group: beta \| Time: \d\d:\d\d:\d\d\.\d{6}\n", log)
     assert re.search(r"\[Phase 10\] dispatch: Dispatched 1 steps \| Duration: [\d.]+ms\n", log)
@@ -206,7 +206,7 @@ def test_a_log_that_cannot_be_written_is_reported_at_once(app: Stepwell, tmp_pat
     (tmp_path / "logs").write_text("not a folder")
     ended = finished("dispatcher", "--log-file", "logs/dispatcher.log", url=url_of(app), cwd=tmp_path)
     assert ended.returncode == 1
-    assert ended.stderr.startswith("stepwell: the log cannot be written to logs/dispatcher.log: ")
+    assert ended.stderr.startswith("stepwell: cannot write the log to logs/dispatcher.log: ")
 
 
 def test_a_dispatcher_survives_ticks_that_raise(app: Stepwell) -> None:
@@ -216,9 +216,9 @@ def test_a_dispatcher_survives_ticks_that_raise(app: Stepwell) -> None:
     with process(url_of(app), "dispatcher") as started:
         wait_until(lambda: len(app.ticks()) >= 2)
         started.send_signal(signal.SIGTERM)
-        _, complaint = started.communicate(timeout=PATIENCE)
+        _, err = started.communicate(timeout=PATIENCE)
     assert started.returncode == 0
-    assert "the disk is on fire" in complaint
+    assert "the disk is on fire" in err
     runner.close()
 
 
@@ -226,4 +226,4 @@ def test_a_dispatcher_says_when_dispatching_is_paused(app: Stepwell) -> None:
     app.breaker.pause("ann")
     with process(url_of(app), "dispatcher") as started:
         first_line(started)
-        assert "Dispatching is paused at present" in first_line(started)
+        assert "Dispatching is paused (`stepwell resume`)" in first_line(started)

@@ -1,4 +1,4 @@
-"""`stepwell doctor`: it finds and reports what is broken, and its exit code says whether it did."""
+"""`stepwell doctor`: it finds and reports what is broken, and its exit code tells whether it did."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_a_healthy_database_ends_with_0_and_names_the_versions(app: Stepwell) ->
     else:
         assert document["database"].startswith("PostgreSQL ")
     assert document["schema"]["version"] == document["schema"]["known"] >= 1
-    assert (document["violations"], document["mended"], document["unserved"]) == ([], [], [])
+    assert (document["violations"], document["repairs"], document["unserved"]) == ([], [], [])
     shown = run(url_of(app), "doctor").stdout
-    assert "promises       all kept" in shown
-    assert "sweep          nothing had to be mended" in shown
+    assert "invariants     OK" in shown
+    assert "bookkeeping    OK, no repairs needed" in shown
     assert max(map(len, on_terminal(url_of(app), "doctor"))) <= 80
 
 
@@ -79,16 +79,16 @@ def test_a_violated_invariant_is_found(app: Stepwell) -> None:
 def test_a_lost_mark_is_repaired_and_reported_once(app: Stepwell) -> None:
     step = app.enqueue("bake")
     plain_sql(url_of(app), f"DELETE FROM steps_agenda WHERE step_id = {step.id}")
-    assert "mended" not in ask(url_of(app), "doctor", "--invariants", code=1)
+    assert "repairs" not in ask(url_of(app), "doctor", "--invariants", code=1)
     document = ask(url_of(app), "doctor", "--sweep", code=1)
-    assert [finding["step_id"] for finding in document["mended"]] == [step.id]
-    assert ask(url_of(app), "doctor", "--sweep") == {"healthy": True, "mended": []}
+    assert [finding["step_id"] for finding in document["repairs"]] == [step.id]
+    assert ask(url_of(app), "doctor", "--sweep") == {"healthy": True, "repairs": []}
 
 
 def test_a_repaired_mark_is_described_in_words(app: Stepwell) -> None:
     step = app.enqueue("bake")
     plain_sql(url_of(app), f"DELETE FROM steps_agenda WHERE step_id = {step.id}")
-    said = run(url_of(app), "doctor", "--sweep", code=1)
-    assert "sweep          1 finding" in said.stdout
-    assert f"step {step.id}: it is ready, but not on the agenda" in said.stdout
-    assert said.stderr == ""
+    result = run(url_of(app), "doctor", "--sweep", code=1)
+    assert "bookkeeping    1 finding" in result.stdout
+    assert f"step {step.id}: it is ready, but not on the agenda" in result.stdout
+    assert result.stderr == ""

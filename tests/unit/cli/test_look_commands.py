@@ -174,7 +174,7 @@ def test_a_tree_has_its_children_in_the_order_of_their_index(scene: Scene) -> No
         f"✗ {one} family  Failed · not all of its children concluded",
         f"├─ ✓ {two} fine  Completed",
         f"├─ ✗ {three} broken  Failed · index 2 · Permanent: told to fail",
-        f"├─ – {four} behind  NotRunnable · index 3 · what comes before it failed",
+        f"├─ – {four} behind  NotRunnable · index 3 · an earlier step failed",
         f"└─ ✓ {five} cleanup  Completed · exception handler",
     ]
     assert [(node["depth"], node["step"]["id"]) for node in ask(scene.url, "tree", str(one))] == [
@@ -209,9 +209,9 @@ def test_a_chain_of_a_thousand_parents_is_shown(scene: Scene) -> None:
 
 
 def test_explain_says_what_the_engine_says(scene: Scene) -> None:
-    told = scene.app.explain(scene.refs["loner"])
+    explanation = scene.app.explain(scene.refs["loner"])
     document = ask(scene.url, "explain", str(scene.refs["loner"].id))
-    assert [obstacle["condition"] for obstacle in document["obstacles"]] == [o.condition for o in told.obstacles]
+    assert [obstacle["condition"] for obstacle in document["obstacles"]] == [o.condition for o in explanation.obstacles]
     assert document["eligible"] is False
     assert document["obstacles"][0]["changes_at"].endswith("+00:00")
     shown = run(scene.url, "explain", str(scene.refs["loner"].id)).stdout
@@ -262,7 +262,7 @@ def test_ticks_say_what_they_changed(scene: Scene) -> None:
     for what in ("dispatch 1", "promote_handlers 1", "cascade_failures", "parents_to_failed 1"):
         assert what in shown
     assert ask(scene.url, "ticks", "--group", "kappa") == []
-    assert "No ticks are on record" in run(scene.url, "ticks", "--group", "kappa").stdout
+    assert "No ticks recorded" in run(scene.url, "ticks", "--group", "kappa").stdout
 
 
 # where it is shown -------------------------------------------------------------------------------------
@@ -283,9 +283,9 @@ def test_long_names_are_folded_and_take_nothing_away_from_the_rest(scene: Scene)
     rows = {line.split()[0]: line.split()[1] for line in lines if line.strip()[:1].isdigit()}
     assert rows == {str(found.id): str(found.state) for found in scene.app.steps()}
     assert "".join(lines).count("y") >= 59
-    told = "".join("".join(on_terminal(scene.url, "show", str(step.id))).split())
+    shown = "".join("".join(on_terminal(scene.url, "show", str(step.id))).split())
     for name in ("x" * 255, "y" * 255, "g" * 255):
-        assert name in told, "all of it, folded"
+        assert name in shown, "all of it, folded"
     counts = [line.split()[1:4] for line in on_terminal(scene.url, "groups")[2:]]
     assert ["1", "0", "0"] in counts
     assert len(counts) == 11

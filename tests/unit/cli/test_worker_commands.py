@@ -37,7 +37,7 @@ def test_workers_are_shown_with_what_they_serve_and_run(app: Stepwell) -> None:
 
 def test_limits_are_set_shown_and_lifted(app: Stepwell) -> None:
     url = app.database.url
-    assert "no limits" in run(url, "limits").stdout
+    assert "No limits" in run(url, "limits").stdout
     assert "candles" in run(url, "limits", "--queue", "candles=4", "--total", "10").stdout
     assert app.limits.all() == {("queue", "candles"): 4, ("total", ""): 10}
     run(url, "limits", "--queue", "candles=none")
@@ -52,9 +52,9 @@ def test_a_limit_that_cannot_be_read_is_refused_and_nothing_changes(app: Stepwel
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
-        (None, "which app?"),
+        (None, "no app: use --app"),
         ("shop", "does not name an app"),
         ("no_such_module:app", "no module named 'no_such_module'"),
         ("json:dumps", "dumps"),
@@ -63,9 +63,9 @@ def test_a_limit_that_cannot_be_read_is_refused_and_nothing_changes(app: Stepwel
         ("json:decoder", "json:decoder is of type module"),
     ],
 )
-def test_an_app_that_cannot_be_found_is_refused_in_one_line(name: str | None, said: str) -> None:
+def test_an_app_that_cannot_be_found_is_refused_in_one_line(name: str | None, message: str) -> None:
     ended = run_bare("up", *(["--app", name] if name else []), code=2)
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
 
 
@@ -136,8 +136,8 @@ app = Stepwell("{url}")
 
 
 @pytest.fixture
-def deaf_url() -> Iterator[str]:
-    """Nobody listens there, and nobody else will."""
+def unreachable_url() -> Iterator[str]:
+    """A port that nothing listens on, reserved for this test."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"postgresql://me:secret@127.0.0.1:{held.getsockname()[1]}/shop"
@@ -145,15 +145,15 @@ def deaf_url() -> Iterator[str]:
 
 @pytest.mark.parametrize("command", ["worker", "up", "dispatcher", "reaper"])
 def test_a_server_that_does_not_answer_at_the_start_is_reported_in_one_line(
-    tmp_path: Path, deaf_url: str, command: str
+    tmp_path: Path, unreachable_url: str, command: str
 ) -> None:
-    (tmp_path / "shop.py").write_text(ON_A_SERVER.format(url=deaf_url), encoding="utf-8")
+    (tmp_path / "shop.py").write_text(ON_A_SERVER.format(url=unreachable_url), encoding="utf-8")
     app = ("--app", "shop:app") if command in ("worker", "up") else ()
-    ended = finished(command, *app, cwd=tmp_path, url=deaf_url)
+    ended = finished(command, *app, cwd=tmp_path, url=unreachable_url)
     (line,) = ended.stderr.splitlines()
     assert line.startswith("stepwell: PostgreSQL cannot be reached (connection failed: ")
     assert "Connection refused" in line
-    assert "nothing was begun: see that the server runs and that the address is right, then start" in line
+    assert "nothing was started: check that the server is running and that the URL is right, then try again" in line
     assert ("secret" in line, ended.stdout, ended.returncode) == (False, "", 1)
 
 
@@ -165,8 +165,8 @@ def test_a_file_that_cannot_be_opened_is_reported_in_one_line(tmp_path: Path) ->
 
 
 def test_one_round_of_the_reaper_reports_what_it_did(app: Stepwell) -> None:
-    said = run(app.database.url, "reaper", "--once").stdout
-    assert said == "0 steps rescued, 0 given up as poison, 0 recovered, 0 let go.\n"
+    message = run(app.database.url, "reaper", "--once").stdout
+    assert message == "0 steps rescued, 0 failed as poison, 0 returned to Pending unclaimed, 0 leases released.\n"
 
 
 JOBS = """
@@ -202,20 +202,20 @@ def test_the_strategy_of_a_worker_can_be_chosen(tmp_path: Path, strategy: str, l
     )  # fmt: skip
     (line,) = (line for line in ended.stdout.splitlines() if line.startswith("Ran:"))
     assert abs(line.count("light") - light) <= 1
-    assert ("by the weights of the jobs" in ended.stdout) == (strategy == "by-weight")
+    assert ("shared between jobs by weight" in ended.stdout) == (strategy == "by-weight")
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [("--grace", "-1", "'--grace'"), ("--queues", " , ", "--queues names none"), ("--slots", "0", "'--slots'")],
+    ("option", "value", "message"),
+    [("--grace", "-1", "'--grace'"), ("--queues", " , ", "'--queues'"), ("--slots", "0", "'--slots'")],
 )
-def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, option: str, value: str, said: str) -> None:
+def test_an_option_that_makes_no_sense_is_refused(tmp_path: Path, option: str, value: str, message: str) -> None:
     (tmp_path / "jobs.py").write_text(JOBS, encoding="utf-8")
     ended = subprocess.run(
         [sys.executable, "-m", "stepwell.cli", "worker", "--app", "jobs:app", option, value],
         cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
-    assert (ended.returncode, said in ended.stderr) == (2, True)
+    assert (ended.returncode, message in ended.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["worker", "up"])

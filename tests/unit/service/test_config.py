@@ -275,14 +275,14 @@ color = true
 def test_a_file_that_cannot_be_used_is_refused_with_its_line(
     problems: Callable[..., list[str]], text: str | bytes, problem: str
 ) -> None:
-    (said,) = problems(text)
-    assert said.startswith(problem)
-    assert "s3cret" not in said
+    (found,) = problems(text)
+    assert found.startswith(problem)
+    assert "s3cret" not in found
 
 
 def test_a_broken_file_does_not_hide_what_is_wrong_in_the_environment(problems: Callable[..., list[str]]) -> None:
-    said = problems("[", STEPWELL_WORKER_SLOTS="none")
-    assert [line.split(":")[0] for line in said] == ["stepwell.toml", 'STEPWELL_WORKER_SLOTS = "none"']
+    found = problems("[", STEPWELL_WORKER_SLOTS="none")
+    assert [line.split(":")[0] for line in found] == ["stepwell.toml", 'STEPWELL_WORKER_SLOTS = "none"']
 
 
 @pytest.mark.parametrize(
@@ -339,8 +339,8 @@ def test_a_misspelt_variable_is_refused(problems: Callable[..., list[str]], vari
 def test_a_variable_that_resembles_no_setting_is_answered_with_those_of_its_section(
     problems: Callable[..., list[str]],
 ) -> None:
-    said = problems(STEPWELL_LOG_COLOR="1")
-    assert said == ["STEPWELL_LOG_COLOR: unknown setting; valid variables: STEPWELL_LOG_FILE, STEPWELL_LOG_LEVEL"]
+    found = problems(STEPWELL_LOG_COLOR="1")
+    assert found == ["STEPWELL_LOG_COLOR: unknown setting; valid variables: STEPWELL_LOG_FILE, STEPWELL_LOG_LEVEL"]
 
 
 def test_the_error_is_one_of_stepwell_and_survives_a_process() -> None:

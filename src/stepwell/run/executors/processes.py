@@ -38,8 +38,17 @@ class ProcessExecutor(Executor):
 
     can_end_runs = True
 
-    def __init__(self, database: Database, finisher: Finisher, app_name: str, slots: int, max_memory: int = 0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        finisher: Finisher,
+        app_name: str,
+        slots: int,
+        max_memory: int = 0,
+        rescues: int = MAX_RESCUES,
+    ) -> None:
         self.slots = slots
+        self._rescues = rescues
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["stepwell.run.executors.child", "stepwell.app"])
         self._slots = [Slot(context, app_name, max_memory) for _ in range(slots)]
@@ -121,7 +130,7 @@ class ProcessExecutor(Executor):
         runs, slot.queue.runs = slot.queue.runs, deque()
         ended: list[Ended] = [(claim, Ending(verb="hand_back")) for _, claim in runs]
         if ended and not slot.was_killed:
-            ended[0] = (ended[0][0], Ending(verb="rescue", limit=MAX_RESCUES, error=how))
+            ended[0] = (ended[0][0], Ending(verb="rescue", limit=self._rescues, error=how))
         return ended
 
     def request_cancel(self, claim: Claim) -> None:

@@ -41,7 +41,7 @@ class DatabaseSettings:
     max_connections: int = setting(
         8,
         WholeNumber(2),
-        "Maximum number of connections to PostgreSQL per process.",
+        "Connections that the process of a command opens to PostgreSQL, at most. Slots have their own.",
         constant="store.postgres.database:MAX_CONNECTIONS",
     )
 
@@ -100,7 +100,7 @@ class WorkerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatcherSettings:
-    """The dispatcher of `stepwell dispatcher` and `stepwell up`."""
+    """What `stepwell dispatcher`, `stepwell dispatch` and `stepwell up` dispatch with."""
 
     groups: tuple[str, ...] = setting((), Names(), "Groups to dispatch. Empty: all.")
     batch_limit: int = setting(
@@ -137,7 +137,7 @@ class ReaperSettings:
     round_seconds: float = setting(
         5.0, Seconds(0.1, _DAY), "Time between two rounds.", constant="operate.reaper:ROUND_SECONDS"
     )
-    untaken_seconds: float = setting(
+    unclaimed_seconds: float = setting(
         300.0,
         Seconds(1),
         "Time after which a dispatched step that was not claimed returns to Pending.",
@@ -158,7 +158,7 @@ class ReaperSettings:
     rescues: int = setting(
         3,
         WholeNumber(0),
-        "How many times a step is rescued from a dead worker before it fails.",
+        "Times that a step is rescued from a dead worker or slot; the next death fails it.",
         constant="run.finish:MAX_RESCUES",
     )
 
@@ -168,9 +168,13 @@ class LogSettings:
     """Logging."""
 
     file: Path | None = setting(
-        None, FilePath(), "The dispatcher's log file, such as `logs/dispatcher.log`. Unset: no file."
+        None,
+        FilePath(),
+        "The log of `stepwell dispatcher` and `stepwell up`, like `logs/dispatcher.log`. Unset: no file.",
     )
-    level: LevelName = setting("warning", _LEVEL, "Level of the log that long-running commands write to stderr.")
+    level: LevelName = setting(
+        "warning", _LEVEL, "What `dispatcher`, `worker`, `reaper` and `up` log to stderr; `-v` means `info`."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,7 +85,7 @@ class PostgresDatabase(Database):
         self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
             self.url,
             min_size=0,
-            max_size=MAX_CONNECTIONS,
+            max_size=self.max_connections or MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
             kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
             configure=self._configure,

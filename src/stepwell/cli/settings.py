@@ -1,0 +1,94 @@
+"""Options that are also settings: they take the values that stepwell.toml takes, and their defaults come from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from stepwell.service.config import Config, Setting, all_settings
+from stepwell.service.config.kinds import BadValue
+
+if TYPE_CHECKING:
+    from stepwell.dispatch.tick import TickOptions
+    from stepwell.operate.reaper import ReaperOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WORKER: Final = {
+    "app_name": "app.name",
+    "queues": "worker.queues",
+    "slots": "worker.slots",
+    "executor": "worker.executor",
+    "strategy": "worker.strategy",
+    "grace": "worker.grace_seconds",
+    "lease": "worker.lease_seconds",
+    "max_memory": "worker.max_memory",
+}
+_DISPATCHER: Final = {"groups": "dispatcher.groups", "log_file": "log.file"}
+# Command → parameter → the setting that holds its default.
+_SETTINGS: Final = {"worker": _WORKER, "up": _WORKER | _DISPATCHER, "dispatcher": _DISPATCHER}
+
+
+class _SettingType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """Reads an option as the configuration reads a variable."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.name = setting.key
+        self._kind = setting.kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._kind.read_text(value)
+        except BadValue as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
+def setting_option(option: str, name: str, **attributes: Any) -> Callable[[F], F]:
+    """An option with the type and the default of the setting `name`."""
+    (setting,) = (setting for setting in all_settings() if setting.name == name)
+    return click.option(option, type=_SettingType(setting), default=setting.default, **attributes)
+
+
+def default_maps(config: Config) -> dict[str, dict[str, Any]]:
+    """The defaults of every command, as click takes them."""
+    return {command: config.default_map(**parameters) for command, parameters in _SETTINGS.items()}
+
+
+def tick_options(config: Config) -> TickOptions:
+    """What a dispatcher takes from the configuration, besides its groups."""
+    settings = config.dispatcher
+    return {
+        "batch_limit": settings.batch_limit,
+        "batch_limits": settings.batch_limits,
+        "lock_seconds": settings.lock_seconds,
+        "ticks_kept": settings.ticks_kept,
+    }
+
+
+def reaper_options(config: Config) -> ReaperOptions:
+    """What a reaper takes from the configuration."""
+    settings = config.reaper
+    return {
+        "round_seconds": settings.round_seconds,
+        "unclaimed_seconds": settings.unclaimed_seconds,
+        "stalled_seconds": settings.stalled_seconds,
+        "dead_worker_retention_seconds": settings.dead_worker_retention_seconds,
+        "rescues": settings.rescues,
+    }
+
+
+def non_default_settings(config: Config) -> list[dict[str, str]]:
+    """The settings that differ from their defaults, each with its value and where it was set."""
+    return [
+        {
+            "setting": setting.name,
+            "value": setting.show(config.value(setting.name)),
+            "origin": str(config.origin(setting.name)),
+        }
+        for setting in all_settings()
+        if config.value(setting.name) != setting.default
+    ]
