@@ -16,6 +16,7 @@ from typing import Final, TypedDict
 from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
+from stepwell.run.finish import MAX_RESCUES
 from stepwell.share.limits import recheck_keys_of_dead_workers
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reaping, runs, ticks
