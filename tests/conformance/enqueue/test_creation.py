@@ -40,7 +40,7 @@ def test_a_step_is_found_by_reference_id_uuid_and_text(engine: Engine) -> None:
     for which in (ref, ref.id, ref.uuid, str(ref.id), ref.uuid.upper(), engine["a"]):
         assert engine.app.step(which).id == ref.id
     for unknown in (ref.id + 1, 2**63, -1, "no uuid", "-" * 36, "", "00000000-0000-0000-0000-000000000000"):
-        with pytest.raises(StepNotFound, match=f"there is no step {unknown}"):
+        with pytest.raises(StepNotFound, match=f"step {unknown} does not exist"):
             engine.app.step(unknown)
 
 

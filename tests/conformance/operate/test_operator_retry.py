@@ -231,7 +231,7 @@ def test_only_what_failed_or_was_cancelled_can_be_retried(engine: Engine) -> Non
     engine.settle()
     refuse_retry(engine, "done", r"\(done\) is Completed .*it has already concluded")
     refuse_retry(engine, "passed", r"\(passed\) is Skipped .*it has already concluded")
-    refuse_retry(engine, "behind", r"\(behind\) is NotRunnable .*retry that one")
+    refuse_retry(engine, "behind", r"\(behind\) is NotRunnable .*retry that step")
     refuse_retry(engine, "asleep", r"\(asleep\) is NotRunnable .*exception handler")
     engine.plant("waiting, queued, running")
     with engine.worker(slots=1) as runner:

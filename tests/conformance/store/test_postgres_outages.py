@@ -109,7 +109,7 @@ def test_a_transaction_that_is_cut_writes_nothing_and_says_that_the_database_is_
         server.cut()
         creation.ensure_group(tx, group="never")
 
-    with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be used"):
+    with pytest.raises(DatabaseUnavailable, match="PostgreSQL is unavailable"):
         app.database.transact(work)
     assert {"halfway", "never"}.isdisjoint(row["group"] for row in app.groups())
 
@@ -119,7 +119,7 @@ def test_a_cut_just_before_the_commit_is_not_taken_for_a_success(app: Stepwell, 
         creation.ensure_group(tx, group="halfway")
         server.cut()
 
-    with pytest.raises(DatabaseUnavailable, match="may or may not have been"):
+    with pytest.raises(DatabaseUnavailable, match="may or may not have succeeded"):
         app.database.transact(work)
     assert "halfway" not in {row["group"] for row in app.groups()}
 
@@ -228,5 +228,5 @@ def test_the_sweep_works_when_its_transaction_also_has_to_read_the_clock(
 
 def test_a_server_that_cannot_be_reached_is_called_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "CONNECT_TIMEOUT", 1.0)
-    with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be used"), suppress(psycopg.Warning):
+    with pytest.raises(DatabaseUnavailable, match="PostgreSQL is unavailable"), suppress(psycopg.Warning):
         Stepwell("postgresql://nobody@127.0.0.1:1/nowhere").open()

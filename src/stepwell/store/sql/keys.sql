@@ -16,7 +16,7 @@ WHERE concurrency_key = :key AND status = 'open' AND NOT key_blocked
 
 -- name: unblock_key(key, now)!
 -- Unblocks the first steps that wait for the key and can start, up to the limit. Every unblocked step counts against the
--- limit: those that cannot start were blocked again first (`block_key_again`), in a statement that waits for running claims.
+-- limit: `block_key_again` ran before, in a statement of its own that waits for claims in progress.
 UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
     SELECT a.step_id FROM steps_agenda a
     WHERE a.concurrency_key = :key AND a.status = 'open' AND a.key_blocked

@@ -199,7 +199,7 @@ CREATE TABLE steps_agenda (
     rank     smallint NOT NULL, -- 0: high priority, 1: the rest
     due_at   timestamptz,
     concurrency_key text,
-    key_blocked     boolean NOT NULL DEFAULT false -- its concurrency key is at its limit: not picked until a tick unblocks it
+    key_blocked     boolean NOT NULL DEFAULT false -- its key is at its limit: not picked until a tick unblocks it
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
 CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;

@@ -65,7 +65,7 @@ BEGIN
                n.own_code_done_at, t.is_claim_of_open,
                @legal(CASE WHEN t.is_claim_of_open THEN 'Dispatched' ELSE n.changed_from END, n.state, n.actor) AS legal
         FROM new_rows n
-        -- The claim of an open step makes two transitions at once, Pending to Dispatched to Running: `claim_token` shows it.
+        -- The claim of an open step makes two transitions, Pending to Dispatched to Running: `claim_token` shows it.
         CROSS JOIN LATERAL (SELECT n.changed_from = 'Pending' AND n.state = 'Running'
                                    AND n.lease_worker IS NOT NULL AND n.claim_token = n.lease_token AS is_claim_of_open) AS t
         WHERE n.changed_from IS NOT NULL

@@ -203,7 +203,7 @@ CREATE TABLE steps_agenda (
     rank     integer NOT NULL, -- 0: high priority, 1: the rest
     due_at   text,
     concurrency_key text,
-    key_blocked     integer NOT NULL DEFAULT 0 -- its concurrency key is at its limit: not picked until a tick unblocks it
+    key_blocked     integer NOT NULL DEFAULT 0 -- its key is at its limit: not picked until a tick unblocks it
 );
 CREATE INDEX steps_agenda_open ON steps_agenda ("group", queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;
 CREATE INDEX steps_agenda_ready ON steps_agenda (queue, action, rank, step_id) WHERE status = 'open' AND NOT key_blocked;

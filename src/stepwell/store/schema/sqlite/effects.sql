@@ -4,8 +4,8 @@
 -- `steps_changed` runs these statements for one changed row, and a statement that changes many steps (`@effects` in
 -- `sql/sqlite/`) runs them once for all its rows.
 --
--- `@changed_rows` are the changed rows, as `c`: the new row of `steps`, with `from_state`, its previous state. It includes rows
--- with `from_state = state`: a lease was released, or own code is done while the children are not.
+-- `@changed_rows` are the changed rows, as `c`: the new row of `steps`, with `from_state`, its previous state. In some of
+-- them `from_state = state`: a lease was released, or own code is done while the children are not.
 -- The moves to which an effect applies follow its name; a batch runs only the effects of the moves that it makes:
 --   begins (to Running under a lease), waits (own code done, children not), concludes (Completed, Skipped),
 --   fails (Failed, Stopped, Cancelled, NotRunnable), returns (to Pending), dispatches, releases (the lease of an ended step).

@@ -37,7 +37,7 @@ BEGIN
 END;
 
 -- One trigger for all effects, because each trigger costs a microsecond per change. A batch runs the effects itself.
--- A statement that keeps the state but releases a lease, or records that own code is done, sets `changed_from` to the state.
+-- A statement that only releases a lease, or records that own code is done, sets `changed_from` to the unchanged state.
 DROP TRIGGER IF EXISTS steps_changed;
 CREATE TRIGGER steps_changed AFTER UPDATE OF state, lease_worker, own_code_done_at ON steps
 WHEN NEW.batch IS OLD.batch AND (OLD.state <> NEW.state OR NEW.changed_from = OLD.state)
