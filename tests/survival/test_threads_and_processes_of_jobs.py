@@ -80,10 +80,11 @@ def test_a_job_may_have_processes_of_its_own(cluster: Cluster) -> None:
 def test_a_job_that_only_the_worker_knows_fails_with_the_reason(cluster: Cluster) -> None:
     """The processes of the slots import the app by its name: they do not know jobs that a program defines later."""
     program = """
+from stepwell.service.crew import Crew
 from tests.survival import jobs
 app = jobs.make()
 app.job(name="besides", retries=0)(lambda: None)
-app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make").run()
+Crew([app.worker(executor="process", slots=1, app_name="tests.survival.jobs:make")]).run()
 """
     environment = {**os.environ, jobs.DATABASE: cluster.url, jobs.FOLDER: str(cluster.folder)}
     cluster.add("unknown", action="besides")
