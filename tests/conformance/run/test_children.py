@@ -248,7 +248,7 @@ def test_waiting_for_the_result_of_an_own_child_is_refused(app: Stepwell, clock:
         leaf.options(parent=step).enqueue().result()
 
     step = parent_that(app, clock, work, retries=0).run()
-    assert "cannot begin before that one's own code is done" in str(step.error_message)
+    assert "cannot start before its parent's own code is done" in str(step.error_message)
 
 
 # When they are written -------------------------------------------------------------------------------------------
