@@ -48,12 +48,17 @@ WHERE step_id IN (SELECT c.id FROM @changed_rows
                   WHERE c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
                     AND (c.parent_step_id IS NOT NULL OR c.has_dependents));
 
--- effect: end_in_block (fails, returns, releases)
--- Ended without concluding, Skipped under a lease, or returned to Pending: `ended` is toggled where it is wrong.
-UPDATE steps_unconcluded SET ended = NOT ended
-WHERE step_id IN (SELECT c.id FROM @changed_rows
-                  WHERE steps_unconcluded.ended <> (c.state NOT IN ('Pending', 'Dispatched', 'Running')
-                                                    AND c.lease_worker IS NULL));
+-- effect: end_in_block (fails, releases)
+-- Ended without having concluded. (In two statements: a condition on `ended` inside the sub-select would be correlated, and
+-- SQLite would read the whole table for it.)
+UPDATE steps_unconcluded SET ended = true
+WHERE NOT ended AND step_id IN (SELECT c.id FROM @changed_rows
+                                WHERE c.state NOT IN ('Pending', 'Dispatched', 'Running') AND c.lease_worker IS NULL);
+
+-- effect: reopen_in_block (returns)
+UPDATE steps_unconcluded SET ended = false
+WHERE ended AND step_id IN (SELECT c.id FROM @changed_rows
+                            WHERE c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL);
 
 -- effect: mark (waits, concludes, fails, releases)
 -- A leaf that a cascade ended decides nothing; one with `has_children` may just have been given a child.
