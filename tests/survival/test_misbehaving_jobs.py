@@ -104,7 +104,7 @@ def test_a_job_that_misuses_the_pipe_of_its_slot_cannot_block_the_worker(cluster
 def test_a_job_that_holds_the_gil_beyond_the_lease_does_not_stop_the_heartbeat_of_its_worker(
     cluster: Cluster, executor: str
 ) -> None:
-    """One worker to a database: a thread worker that is frozen in a transaction keeps SQLite's write lock from others."""
+    """One worker to a database: a thread worker frozen in a transaction would keep SQLite's write lock from others."""
     seconds = 7.0
     cluster.add("holder", "hold the gil", seconds=seconds)
     cluster.start(executor=executor, lease=6.0)  # longer than any pause of an overloaded machine
