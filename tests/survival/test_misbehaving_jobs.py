@@ -6,6 +6,8 @@ import os
 import signal
 from contextlib import suppress
 
+import pytest
+
 from tests.survival.support import Cluster
 
 NEIGHBOURS = [f"neighbour {number}" for number in range(10)]
