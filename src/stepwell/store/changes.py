@@ -26,11 +26,11 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     action: str
     from_state: State | None
     to_state: State
-    reason: str | None
-    actor: str | None
+    reason: str | None = None
+    actor: str | None = None
     at: datetime
     attempt: int
-    error: str | None
+    error: str | None = None
     duration: float | None = None
 
 

@@ -47,15 +47,11 @@ class Effect:
 
 
 @cache
-def effects(text: str | None = None) -> tuple[Effect, ...]:
+def effects() -> tuple[Effect, ...]:
     """All effects, in the order of the file."""
-    _, *parts = _HEADING.split(EFFECTS_FILE.read_text(encoding="utf-8") if text is None else text)
+    _, *parts = _HEADING.split(EFFECTS_FILE.read_text(encoding="utf-8"))
     return tuple(
-        Effect(
-            name,
-            frozenset(moves.split(", ")),
-            _statement(body),
-        )
+        Effect(name, frozenset(moves.split(", ")), _statement(body))
         for name, moves, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     )
 

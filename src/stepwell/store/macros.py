@@ -92,7 +92,6 @@ def _legal(arguments: str) -> str:
 
 
 _PARAMETER: Final = re.compile(r"(:\w+) (\w+)$")
-_EACH: Final = re.compile(r"(\w+)\.(\w+) in (:\w+) (\w+)$")
 
 
 def _in_sqlite(what: str) -> str:
@@ -106,15 +105,6 @@ def _in_postgres(what: str) -> str:
     if found := _PARAMETER.match(what):
         return f"= ANY(CAST({found[1]} AS {found[2]}[]))"
     return f"= ANY(ARRAY({what}))"
-
-
-def _each(what: str, dialect: str) -> str:
-    found = _EACH.match(what)
-    assert found is not None, f"@each({what}): expected `row.column in :parameter type`"
-    row, column, parameter, kind = found.groups()
-    if dialect == SQLITE:
-        return f"(SELECT value AS {column} FROM json_each({parameter})) AS {row}"
-    return f"unnest(CAST({parameter} AS {kind}[])) AS {row} ({column})"
 
 
 def _parameter(what: str) -> tuple[str, str]:
@@ -132,7 +122,6 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "in": _in_sqlite,
     "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
     "array": lambda what: _parameter(what)[0],
-    "each": lambda what: _each(what, SQLITE),
     "batch_to": _batch_to,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
@@ -141,7 +130,6 @@ _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
     "in": _in_postgres,
     "not_in": lambda what: "<> ALL(CAST({} AS {}[]))".format(*_parameter(what)),
     "array": lambda what: "CAST({} AS {}[])".format(*_parameter(what)),
-    "each": lambda what: _each(what, POSTGRES),
 }
 
 _MACRO: Final = re.compile(r"@(\w+)(\()?")

@@ -31,8 +31,6 @@ def created(step_id: int, workflow: str, action: str, state: State, reason: str 
         from_state=None,
         to_state=state,
         reason=reason,
-        actor=None,
         at=now,
         attempt=0,
-        error=None,
     )

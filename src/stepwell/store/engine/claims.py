@@ -87,11 +87,9 @@ def _changes(step: ClaimedStep, actor: str, now: datetime) -> list[Change]:
             action=step.action,
             from_state=origin,
             to_state=target,
-            reason=None,
             actor=actor,
             at=now,
             attempt=attempt,
-            error=None,
         )
 
     running = change(State.DISPATCHED, State.RUNNING, step.attempts)

@@ -103,11 +103,9 @@ def _completed(run: Success, actor: str, now: datetime) -> Change:
         action=claim.step.action,
         from_state=State.RUNNING,
         to_state=State.COMPLETED,
-        reason=None,
         actor=actor,
         at=now,
         attempt=claim.step.attempts,
-        error=None,
         duration=run.duration,
     )
 
