@@ -151,7 +151,9 @@ def test_a_sqlite_file_that_another_program_keeps_locked_only_delays_the_worker(
         other.execute("BEGIN IMMEDIATE")
         cluster.release("go")
         cluster.until(lambda: cluster.entries("ended", "running"), reap=False, tick=False)
-        lease = cluster.app.database.read(lambda tx: tx.fetch("SELECT alive_until FROM workers", {}))[0]["alive_until"]
+        lease = cluster.app.database.read(lambda tx: tx.fetch("SELECT alive_until FROM steps_workers", {}))[0][
+            "alive_until"
+        ]
         cluster.until(lambda: cluster.app.database.now() > lease, reap=False, tick=False)  # no heartbeat gets through
         other.execute("COMMIT")
         other.close()

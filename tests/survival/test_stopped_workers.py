@@ -59,7 +59,7 @@ def _idle_worker(cluster: Cluster) -> Worker:
 
 
 def _workers(cluster: Cluster) -> list[Any]:
-    return [row["id"] for row in cluster.app.database.read(lambda tx: tx.fetch("SELECT id FROM workers", {}))]
+    return [row["id"] for row in cluster.app.database.read(lambda tx: tx.fetch("SELECT id FROM steps_workers", {}))]
 
 
 def test_a_claim_that_waited_through_a_long_suspension_is_not_started(cluster: Cluster) -> None:

@@ -184,7 +184,7 @@ class Tick:
         """Phases 9 and 10; None if the breaker is off."""
         clock = self._database.clock
         started = clock.monotonic()
-        if settings.breaker_for_dispatch(tx) != "on":
+        if settings.breaker_for_dispatch(tx) != "true":
             return None
         limit = self._batch_limits.get(at.group, self._batch_limit)
         ids = pick(tx, at, limit, spare=int(tick % NORMAL_SHARE == 0))

@@ -61,10 +61,10 @@ class Breaker:
         return BreakerState(row.is_on, row.changed_by, row.reason, row.changed_at)
 
     def pause(self, who: str, why: str | None = None) -> None:
-        self._set("off", who, why)
+        self._set("false", who, why)
 
     def resume(self, who: str, why: str | None = None) -> None:
-        self._set("on", who, why)
+        self._set("true", who, why)
 
     def _set(self, value: str, who: str, why: str | None) -> None:
         now, actor, reason = self._database.now(), actor_of(who), storable(why)

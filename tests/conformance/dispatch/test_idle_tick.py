@@ -104,7 +104,7 @@ def test_an_idle_round_changes_no_row_of_any_table(engine: Engine) -> None:
     _everything_that_waits(engine, runner)
 
     def dump() -> dict[str, Any]:
-        tables = ("steps_dispatcher", "steps_dispatcher_ticks", "settings", "workers", "workflows")
+        tables = ("steps_dispatcher", "steps_dispatcher_ticks", "steps_settings", "steps_workers", "steps_workflows")
         rest = {table: sorted(engine.sql(f"SELECT * FROM {table}"), key=repr) for table in tables}
         return engine.snapshot() | rest
 

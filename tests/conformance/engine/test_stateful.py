@@ -163,7 +163,7 @@ def _emptied(url: str) -> Opener:
         )
         connection.execute("ALTER SEQUENCE steps_round_robin RESTART")
         connection.execute("UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, ended_early = false")
-        connection.execute("UPDATE settings SET value = 'on' WHERE name = 'can_dispatch_steps'")
+        connection.execute("UPDATE steps_settings SET value = 'true' WHERE name = 'can_dispatch_steps'")
     return partial(Stepwell, url)
 
 

@@ -276,7 +276,7 @@ def test_the_name_of_every_known_host_is_a_queue(engine: Engine) -> None:
     with engine.worker():
         engine.add("late", queue=host)
     engine.change(
-        """INSERT INTO workers (id, hostname, pid, slots, started_at, heartbeat_at, alive_until)
+        """INSERT INTO steps_workers (id, hostname, pid, slots, started_at, heartbeat_at, alive_until)
            VALUES ('w', 'BigBox', 1, 1, :now, :now, :now)""",
         now=engine.clock.now(),
     )

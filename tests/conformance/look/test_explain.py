@@ -172,7 +172,7 @@ def test_a_step_that_the_breaker_holds_back_is_eligible(engine: Engine) -> None:
         assert obstacle.message == ("dispatching is paused by operator:alice since 2026-01-01 00:00:00 UTC: deploy")
         assert _explain(engine, "step").eligible
         assert _explain(engine, "step").summary.startswith("ready, but not dispatched")
-        engine.change("DELETE FROM settings")
+        engine.change("DELETE FROM steps_settings")
         assert "is missing" in _only(engine, "step", "breaker").message
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
+import psycopg
 import pytest
 
 from stepwell import ActionRefused, NewStep, Stepwell
@@ -32,7 +34,7 @@ def _switch_off(engine: Engine, how: str) -> None:
     if how == "paused":
         engine.app.breaker.pause("alice", "deploy")
     else:
-        engine.change("DELETE FROM settings WHERE name = 'can_dispatch_steps'")
+        engine.change("DELETE FROM steps_settings WHERE name = 'can_dispatch_steps'")
 
 
 OFF = pytest.mark.parametrize("how", ["paused", "missing"])
@@ -115,13 +117,21 @@ def test_who_paused_it_why_and_since_when_is_known(engine: Engine) -> None:
     assert engine.app.breaker.state().dispatching
 
 
-@pytest.mark.parametrize("value", ["off", "OFF", "", "1", "true", "yes"])
-def test_any_other_word_than_on_counts_as_off(engine: Engine, value: str) -> None:
-    engine.change("UPDATE settings SET value = :value WHERE name = 'can_dispatch_steps'", value=value)
+def test_plain_sql_switches_the_breaker(engine: Engine) -> None:
     engine.plant("ready", group=GROUP)
+    engine.change("UPDATE steps_settings SET value = 'false' WHERE name = 'can_dispatch_steps'")
     with engine.worker():
         assert tick(engine.app).dispatched == 0
-    assert not engine.app.breaker.state().dispatching
+        assert not engine.app.breaker.state().dispatching
+        engine.change("UPDATE steps_settings SET value = 'true' WHERE name = 'can_dispatch_steps'")
+        assert tick(engine.app).dispatched == 1
+
+
+def test_the_database_refuses_any_value_of_the_breaker_but_true_and_false(engine: Engine) -> None:
+    for value in ["off", "on", "TRUE", "False", "", "1", "yes"]:
+        with pytest.raises((sqlite3.IntegrityError, psycopg.errors.CheckViolation)):
+            engine.change("UPDATE steps_settings SET value = :value WHERE name = 'can_dispatch_steps'", value=value)
+    assert engine.app.breaker.state().dispatching
 
 
 @pytest.mark.one_database
@@ -260,7 +270,7 @@ def test_a_pause_that_comes_in_the_middle_of_a_tick_holds(engine: Engine, monkey
     """The breaker is read with the dispatch itself, not only when the tick begins."""
 
     def paused_meanwhile(tx: Any, *arguments: Any) -> int:
-        settings.set_breaker(tx, value="off", actor="operator:alice", reason=None, now=engine.clock.now())
+        settings.set_breaker(tx, value="false", actor="operator:alice", reason=None, now=engine.clock.now())
         return process_marks(tx, *arguments)
 
     monkeypatch.setattr(ticks, "process_marks", paused_meanwhile)

@@ -272,8 +272,8 @@ def test_the_rows_of_dead_workers_are_forgotten_some_time_later(engine: Engine) 
         assert engine.app.reaper().round().workers_deleted == 0
         engine.clock.advance(2)
         assert engine.app.reaper().round().workers_deleted == 1
-        assert [row["id"] for row in engine.sql("SELECT id FROM workers")] == [alive.worker.id]
-        assert engine.sql("SELECT * FROM worker_lanes WHERE worker_id = :id", id=dead.worker.id) == []
+        assert [row["id"] for row in engine.sql("SELECT id FROM steps_workers")] == [alive.worker.id]
+        assert engine.sql("SELECT * FROM steps_worker_lanes WHERE worker_id = :id", id=dead.worker.id) == []
 
 
 def test_a_round_with_nothing_to_do_writes_nothing(engine: Engine) -> None:
@@ -334,7 +334,7 @@ def test_work_that_waits_for_a_good_reason_raises_no_alarm(
 ) -> None:
     engine.add("delayed", delay=10_000.0, group="alpha")
     engine.add("of nobody's queue", queue="candles", group="beta")
-    engine.change("DELETE FROM worker_lanes WHERE queue = 'candles'")
+    engine.change("DELETE FROM steps_worker_lanes WHERE queue = 'candles'")
     engine.plant("first > second", group="gamma")
     engine.add("paused", group="delta")
     engine.app.pause_workflow(engine.refs["paused"], who="tester")

@@ -153,7 +153,9 @@ NEWER = ["INSERT INTO steps_migrations VALUES (2, 'future', 'x')"]
         pytest.param(
             ["UPDATE steps_migrations SET checksum = 'x'"], "migration 1 in the database differs", id="checksum"
         ),
-        pytest.param(["DROP TABLE step_logs", "DROP TABLE settings"], "settings, step_logs missing", id="table"),
+        pytest.param(
+            ["DROP TABLE step_logs", "DROP TABLE steps_settings"], "step_logs, steps_settings missing", id="table"
+        ),
         pytest.param(
             ["DELETE FROM steps_migrations"], "`steps_migrations` is empty: the schema is damaged", id="ledger"
         ),
@@ -192,7 +194,7 @@ def test_an_older_schema_is_refused_with_the_way_out_until_it_is_migrated(
         Stepwell(empty_database_url).open()
 
 
-@pytest.mark.parametrize("table", ["steps", "settings"])
+@pytest.mark.parametrize("table", ["steps", "steps_settings"])
 def test_tables_of_somebody_else_are_refused_by_name_and_not_touched(empty_database_url: str, table: str) -> None:
     change(empty_database_url, f"CREATE TABLE {table} (mine text)", f"INSERT INTO {table} VALUES ('precious')")
     before = contents(empty_database_url)

@@ -23,7 +23,8 @@ POSTGRES_ONLY = {"schema.database_time", "schema.notify"}
 UUID = "00000000-0000-7000-8000-000000000000"
 OF_NAME: dict[str, Any] = {
     "arguments": "{}", "response": "null", "progress": "[]", "data": "null", "idle_ms": "1000", "level": "INFO",
-    "type": "default", "priority": "default", "kind": "queue", "value": "on", "rotation": ["alpha"], "wakes": ["work"],
+    "type": "default", "priority": "default", "kind": "queue", "value": "true", "rotation": ["alpha"],
+    "wakes": ["work"],
     "endings": [(1, 1, "null", 0.1)], "responses": ["null"], "durations": [0.1], "ids": [1], "tokens": [1],
     "state": "Pending",
 }  # fmt: skip

@@ -34,7 +34,7 @@ def app(tmp_path: Path) -> Iterator[Stepwell]:
 def test_what_makes_no_sense_is_refused(app: Stepwell, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(StepwellError, match=message):
         app.worker(**settings)
-    assert app.database.read(lambda tx: tx.fetch("SELECT id FROM workers", {})) == []
+    assert app.database.read(lambda tx: tx.fetch("SELECT id FROM steps_workers", {})) == []
 
 
 def test_one_queue_may_be_given_by_its_name(app: Stepwell) -> None:

@@ -18,7 +18,7 @@ class BreakerRow(msgspec.Struct, frozen=True):
 
     @property
     def is_on(self) -> bool:
-        return self.value == "on"
+        return self.value == "true"
 
 
 class InFlight(msgspec.Struct, frozen=True):

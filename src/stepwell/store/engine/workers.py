@@ -32,7 +32,7 @@ def register_worker(
 def add_lanes(tx: Transaction, worker: str, lanes: Iterable[tuple[str, str, int]]) -> None:
     """Record the lanes of a worker: (queue, action, position of the queue in the worker's order)."""
     rows = [(queue, action, worker, place) for queue, action, place in lanes]
-    tx.insert("worker_lanes", ("queue", "action", "worker_id", "place"), rows)
+    tx.insert("steps_worker_lanes", ("queue", "action", "worker_id", "place"), rows)
 
 
 @query

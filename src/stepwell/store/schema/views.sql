@@ -1,13 +1,13 @@
 -- The views: one definition for both databases, re-created by `migrate` whenever they have changed.
 
 -- Which worker serves which lane, and until when it counts as alive; `closed`: a limit of 0 applies.
-DROP VIEW IF EXISTS lanes_served;
-CREATE VIEW lanes_served AS
+DROP VIEW IF EXISTS steps_lanes_served;
+CREATE VIEW steps_lanes_served AS
 SELECT l.queue, l.action, l.worker_id, w.alive_until,
        EXISTS (SELECT 1 FROM steps_limits m
                WHERE m.maximum = 0
                  AND (m.kind = 'queue' AND m.name = l.queue OR m.kind = 'action' AND m.name = l.action)) AS closed
-FROM worker_lanes l JOIN workers w ON w.id = l.worker_id;
+FROM steps_worker_lanes l JOIN steps_workers w ON w.id = l.worker_id;
 
 -- The conditions under which a step is ready: one definition for the dispatcher and for `explain`.
 DROP VIEW IF EXISTS step_readiness;
@@ -34,7 +34,7 @@ SELECT s.id AS step_id,
                WHERE e.step_id = s.id AND d.state IN ('Completed', 'Skipped') AND d.lease_worker IS NULL)
        END AS dependencies_met,
        s.retries <= s.max_retries AS retries_left,
-       NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = s.workflow_id AND w.paused_at IS NOT NULL) AS workflow_runs,
+       NOT EXISTS (SELECT 1 FROM steps_workflows w WHERE w.id = s.workflow_id AND w.paused_at IS NOT NULL) AS workflow_runs,
        -- A predecessor failed, was cancelled or cannot run: the step cannot become ready unless an operator intervenes.
        EXISTS (
            SELECT 1 FROM steps_unconcluded u JOIN steps b ON b.id = u.step_id

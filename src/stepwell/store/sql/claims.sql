@@ -3,7 +3,7 @@
 -- name: has_claimable_steps(worker)
 -- A cheap read before a claim that no wake-up asked for: a poll that finds nothing takes no lock.
 SELECT 1 AS yes
-FROM worker_lanes l
+FROM steps_worker_lanes l
 WHERE l.worker_id = :worker
   AND ((SELECT a.step_id FROM steps_agenda a
         WHERE a.status = 'dispatched' AND a.queue = l.queue AND a.action = l.action

@@ -7,7 +7,7 @@ SELECT "group" FROM steps_dispatcher WHERE rotation IS NOT NULL ORDER BY rotatio
 INSERT INTO steps_dispatcher ("group") VALUES (:group) ON CONFLICT DO NOTHING;
 
 -- name: queue_names()
-SELECT name FROM steps_queues UNION SELECT lower(hostname) FROM workers;
+SELECT name FROM steps_queues UNION SELECT lower(hostname) FROM steps_workers;
 
 -- name: add_queue(name)!
 INSERT INTO steps_queues (name) VALUES (:name) ON CONFLICT DO NOTHING;
@@ -60,7 +60,7 @@ FROM steps
 WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR @sqlite(true)@postgres(id = ANY(CAST(:ids AS bigint[]))))
   AND state = 'Pending' AND placed
   AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
-  AND NOT EXISTS (SELECT 1 FROM workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
+  AND NOT EXISTS (SELECT 1 FROM steps_workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
 
 -- name: add_marks(first, last, ids)!
 -- The next tick checks the others, unless they are on the agenda already or their parent's own code is not done: its end

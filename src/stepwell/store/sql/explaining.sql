@@ -2,7 +2,7 @@
 
 -- name: can_begin(queue, action, now)
 -- Whether a live worker serves the lane and no limit of 0 closes it.
-SELECT 1 AS yes FROM lanes_served
+SELECT 1 AS yes FROM steps_lanes_served
 WHERE queue = :queue AND action = :action AND alive_until > :now AND NOT closed LIMIT 1;
 
 -- name: holders_of_key(key)
@@ -14,11 +14,11 @@ ORDER BY s.id LIMIT 10;
 SELECT r.*, a.status, coalesce(a.key_blocked, false) AS key_blocked FROM step_readiness r LEFT JOIN steps_agenda a ON a.step_id = r.step_id WHERE r.step_id = :id;
 
 -- name: lane_is_served(queue, action, now)
-SELECT count(*) AS workers FROM lanes_served WHERE queue = :queue AND action = :action AND alive_until > :now;
+SELECT count(*) AS workers FROM steps_lanes_served WHERE queue = :queue AND action = :action AND alive_until > :now;
 
 -- name: queue_room(queue, now)
-SELECT coalesce((SELECT sum(w.slots) FROM workers w WHERE w.alive_until > :now
-                 AND EXISTS (SELECT 1 FROM worker_lanes l WHERE l.worker_id = w.id AND l.queue = :queue)), 0) AS slots,
+SELECT coalesce((SELECT sum(w.slots) FROM steps_workers w WHERE w.alive_until > :now
+                 AND EXISTS (SELECT 1 FROM steps_worker_lanes l WHERE l.worker_id = w.id AND l.queue = :queue)), 0) AS slots,
        (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = :queue) AS dispatched;
 
 -- name: unconcluded_before(block, type, index)
@@ -26,4 +26,4 @@ SELECT s.id, s.label, s.action, s.state, s.reason, s."index" FROM steps_unconclu
 WHERE u.block_uuid = :block AND u.type = :type AND u."index" < :index ORDER BY s."index", s.id LIMIT 20;
 
 -- name: workflow_pause(workflow)
-SELECT paused_at, paused_by, paused_reason FROM workflows WHERE id = :workflow AND paused_at IS NOT NULL;
+SELECT paused_at, paused_by, paused_reason FROM steps_workflows WHERE id = :workflow AND paused_at IS NOT NULL;

@@ -10,7 +10,7 @@ DELETE FROM steps_key_marks WHERE concurrency_key = :key;
 -- An unblocked step that cannot start (`can_begin`) must not keep the key from the others.
 UPDATE steps_agenda SET key_blocked = true
 WHERE concurrency_key = :key AND status = 'open' AND NOT key_blocked
-  AND NOT EXISTS (SELECT 1 FROM lanes_served l
+  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l
                   WHERE l.queue = steps_agenda.queue AND l.action = steps_agenda.action
                     AND l.alive_until > :now AND NOT l.closed);
 
@@ -20,7 +20,7 @@ WHERE concurrency_key = :key AND status = 'open' AND NOT key_blocked
 UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
     SELECT a.step_id FROM steps_agenda a
     WHERE a.concurrency_key = :key AND a.status = 'open' AND a.key_blocked
-      AND EXISTS (SELECT 1 FROM lanes_served l
+      AND EXISTS (SELECT 1 FROM steps_lanes_served l
                   WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now AND NOT l.closed)
     ORDER BY a.rank, a.step_id
     LIMIT coalesce((
@@ -30,7 +30,7 @@ UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
                 ) AS taken
            CROSS JOIN (SELECT x.step_id FROM steps_agenda x
                        WHERE x.concurrency_key = :key AND x.status = 'open' AND x.key_blocked
-                         AND EXISTS (SELECT 1 FROM lanes_served l
+                         AND EXISTS (SELECT 1 FROM steps_lanes_served l
                                      WHERE l.queue = x.queue AND l.action = x.action AND l.alive_until > :now AND NOT l.closed)
                        ORDER BY x.rank, x.step_id LIMIT 1) AS first
            JOIN steps s ON s.id = first.step_id), 0));
@@ -38,9 +38,9 @@ UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
 -- name: keys_without_workers(now)
 -- Keys of unblocked steps whose lane no live worker serves any more.
 SELECT DISTINCT a.concurrency_key
-FROM lanes_served d JOIN steps_agenda a ON a.status = 'open' AND NOT a.key_blocked AND a.queue = d.queue AND a.action = d.action
+FROM steps_lanes_served d JOIN steps_agenda a ON a.status = 'open' AND NOT a.key_blocked AND a.queue = d.queue AND a.action = d.action
 WHERE d.alive_until <= :now AND a.concurrency_key IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
+  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
   AND NOT EXISTS (SELECT 1 FROM steps_key_marks m WHERE m.concurrency_key = a.concurrency_key);
 
 -- name: mark_key(key)!
@@ -57,5 +57,5 @@ INSERT INTO steps_key_marks (concurrency_key)
 SELECT DISTINCT a.concurrency_key FROM steps_agenda a
 WHERE a.concurrency_key IS NOT NULL AND a.status = 'open'
   AND a.queue @in(:queues text) AND a.action @in(:actions text)
-  AND NOT EXISTS (SELECT 1 FROM lanes_served l
+  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l
                   WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now AND l.worker_id <> :worker);

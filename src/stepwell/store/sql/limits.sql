@@ -16,14 +16,14 @@ DELETE FROM steps_limits WHERE kind = :kind AND name = :name;
 
 -- name: code_limits()
 -- The `max_running` of each job when a worker last started: a limit that differs from it was set by an operator.
-SELECT name, value FROM settings WHERE substr(name, 1, 15) = 'max_running of ';
+SELECT name, value FROM steps_settings WHERE substr(name, 1, 15) = 'max_running of ';
 
 -- name: record_code_limit(name, maximum, now)!
-INSERT INTO settings (name, value, changed_by, changed_at) VALUES (:name, :maximum, 'worker', :now)
+INSERT INTO steps_settings (name, value, changed_by, changed_at) VALUES (:name, :maximum, 'worker', :now)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_by = excluded.changed_by, changed_at = excluded.changed_at;
 
 -- name: delete_code_limit(name)!
-DELETE FROM settings WHERE name = :name;
+DELETE FROM steps_settings WHERE name = :name;
 
 -- name: lock_limits()
 -- While limits are set, claims run one at a time, so that the limits are exact.

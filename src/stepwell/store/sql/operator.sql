@@ -34,12 +34,12 @@ WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
 @changes;
 
 -- name: pause_workflow(workflow, actor, reason, now)!
-INSERT INTO workflows (id, paused_at, paused_by, paused_reason) VALUES (:workflow, :now, :actor, :reason)
+INSERT INTO steps_workflows (id, paused_at, paused_by, paused_reason) VALUES (:workflow, :now, :actor, :reason)
 ON CONFLICT (id) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
     paused_reason = excluded.paused_reason;
 
 -- name: resume_workflow(workflow)!
-UPDATE workflows SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
+UPDATE steps_workflows SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
 WHERE id = :workflow AND paused_at IS NOT NULL;
 
 -- name: remove_workflow_from_agenda(workflow)!

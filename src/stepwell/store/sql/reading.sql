@@ -4,7 +4,7 @@
 -- Lanes with steps that could run now if a live worker served them.
 SELECT a.queue, a.action, count(*) AS steps FROM steps_agenda a
 WHERE a.status IN ('open', 'dispatched')
-  AND NOT EXISTS (SELECT 1 FROM lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
+  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
 GROUP BY a.queue, a.action ORDER BY count(*) DESC, a.queue, a.action;
 
 -- name: step_by_id(id)
@@ -43,7 +43,7 @@ WHERE state IN ('Pending', 'Dispatched', 'Running') GROUP BY "group", state;
 SELECT status, count(*) AS steps FROM steps_agenda GROUP BY status;
 
 -- name: live_workers(now)
-SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM workers
+SELECT id, hostname, pid, slots, started_at, heartbeat_at, alive_until FROM steps_workers
 WHERE alive_until > :now ORDER BY hostname, pid;
 
 -- name: all_workers(now)
@@ -51,10 +51,10 @@ WHERE alive_until > :now ORDER BY hostname, pid;
 SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_until, w.alive_until > :now AS alive,
        (SELECT count(*) FROM steps s
         WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker = w.id) AS running
-FROM workers w ORDER BY w.hostname, w.started_at;
+FROM steps_workers w ORDER BY w.hostname, w.started_at;
 
 -- name: lanes_of_workers()
-SELECT worker_id, queue, action, place FROM worker_lanes ORDER BY worker_id, place, queue, action;
+SELECT worker_id, queue, action, place FROM steps_worker_lanes ORDER BY worker_id, place, queue, action;
 
 -- name: logs_of_step(step_id)
 SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id ORDER BY id;

@@ -3,14 +3,14 @@
 
 -- name: dead_leases(now)
 SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
-FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
+FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
 -- name: is_lease_dead(id, token, now)
 -- The same check for one lease, repeated in the transaction that ends it.
 SELECT s.id
-FROM steps s LEFT JOIN workers w ON w.id = s.lease_worker
+FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
@@ -20,7 +20,7 @@ SELECT s.id, s.action
 FROM steps s
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'dispatched') AND s.state = 'Dispatched'
   AND (s.updated_at <= :before
-       OR NOT EXISTS (SELECT 1 FROM lanes_served l
+       OR NOT EXISTS (SELECT 1 FROM steps_lanes_served l
                       WHERE l.queue = s.queue AND l.action = s.action AND l.alive_until > :now));
 
 -- name: recover(id, actor, now)
@@ -29,11 +29,11 @@ WHERE id = :id AND state = 'Dispatched'
 @changes;
 
 -- name: has_expired_rows(now, before)
-SELECT 1 AS yes WHERE EXISTS (SELECT 1 FROM workers WHERE alive_until <= :before)
+SELECT 1 AS yes WHERE EXISTS (SELECT 1 FROM steps_workers WHERE alive_until <= :before)
                    OR EXISTS (SELECT 1 FROM steps_dispatcher WHERE lock_deadline <= :now);
 
 -- name: delete_dead_workers(before)!
-DELETE FROM workers WHERE alive_until <= :before;
+DELETE FROM steps_workers WHERE alive_until <= :before;
 
 -- name: release_dead_locks(now)!
 UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tick_id = NULL WHERE lock_deadline <= :now;
@@ -45,9 +45,9 @@ WITH busy (worker_id, leases) AS (
     WHERE id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') GROUP BY lease_worker
 ), lanes (queue, action) AS (
     SELECT DISTINCT l.queue, l.action
-    FROM workers w JOIN worker_lanes l ON l.worker_id = w.id LEFT JOIN busy h ON h.worker_id = w.id
+    FROM steps_workers w JOIN steps_worker_lanes l ON l.worker_id = w.id LEFT JOIN busy h ON h.worker_id = w.id
     WHERE w.alive_until > :now AND w.slots > coalesce(h.leases, 0)
-      AND EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
+      AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
 )
 SELECT head."group", min(head.step_id) AS step_id
 FROM (SELECT d."group", (SELECT a.step_id FROM steps_agenda a

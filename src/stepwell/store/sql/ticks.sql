@@ -5,14 +5,14 @@
 -- index probe: for EXISTS, PostgreSQL would build a hash table of all waiting steps (measured: 40 ms for 50,000).
 WITH room (queue) AS (
     SELECT l.queue
-    FROM (SELECT DISTINCT queue, worker_id FROM worker_lanes) AS l
-    JOIN workers w ON w.id = l.worker_id AND w.alive_until > :now
-    WHERE EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
+    FROM (SELECT DISTINCT queue, worker_id FROM steps_worker_lanes) AS l
+    JOIN steps_workers w ON w.id = l.worker_id AND w.alive_until > :now
+    WHERE EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
     GROUP BY l.queue
     HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
 ), lanes (queue, action) AS (
     SELECT DISTINCT l.queue, l.action
-    FROM room r JOIN lanes_served l ON l.queue = r.queue AND l.alive_until > :now
+    FROM room r JOIN steps_lanes_served l ON l.queue = r.queue AND l.alive_until > :now
 )
 SELECT d."group" FROM steps_dispatcher d
 WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL

@@ -123,7 +123,7 @@ CREATE TABLE step_logs (
 );
 CREATE INDEX step_logs_by_step ON step_logs (step_id, id);
 
-CREATE TABLE workflows (
+CREATE TABLE steps_workflows (
     id            text PRIMARY KEY,
     paused_at     text,
     paused_by     text,
@@ -155,19 +155,21 @@ CREATE TABLE steps_dispatcher_ticks (
 );
 CREATE INDEX steps_dispatcher_ticks_by_group ON steps_dispatcher_ticks ("group", id);
 
-CREATE TABLE settings (
+CREATE TABLE steps_settings (
     name       text PRIMARY KEY,
     value      text NOT NULL,
     changed_by text,
     reason     text,
-    changed_at text NOT NULL
+    changed_at text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
+    -- Any other value would pause silently.
+    CHECK (name <> 'can_dispatch_steps' OR value IN ('true', 'false'))
 );
 
 CREATE TABLE steps_queues (
     name text PRIMARY KEY
 );
 
-CREATE TABLE workers (
+CREATE TABLE steps_workers (
     id           text PRIMARY KEY,
     hostname     text NOT NULL,
     pid          integer NOT NULL,
@@ -177,14 +179,14 @@ CREATE TABLE workers (
     alive_until  text NOT NULL
 );
 
-CREATE TABLE worker_lanes (
+CREATE TABLE steps_worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
-    worker_id text NOT NULL REFERENCES workers (id) ON DELETE CASCADE,
+    worker_id text NOT NULL REFERENCES steps_workers (id) ON DELETE CASCADE,
     place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
     PRIMARY KEY (queue, action, worker_id)
 );
-CREATE INDEX worker_lanes_by_worker ON worker_lanes (worker_id);
+CREATE INDEX steps_worker_lanes_by_worker ON steps_worker_lanes (worker_id);
 
 CREATE TABLE steps_round_robin (next integer NOT NULL);
 INSERT INTO steps_round_robin VALUES (0);
@@ -253,5 +255,5 @@ INSERT INTO steps_dispatcher ("group", rotation) VALUES
     ('alpha', 0), ('beta', 1), ('gamma', 2), ('delta', 3), ('epsilon', 4),
     ('zeta', 5), ('eta', 6), ('theta', 7), ('iota', 8), ('kappa', 9);
 INSERT INTO steps_queues (name) VALUES ('default'), ('priority'), ('candles'), ('indicators');
-INSERT INTO settings (name, value, changed_by, reason, changed_at)
-    VALUES ('can_dispatch_steps', 'on', 'migration', NULL, (strftime('%Y-%m-%d %H:%M:%f000', 'now')));
+INSERT INTO steps_settings (name, value, changed_by, reason, changed_at)
+    VALUES ('can_dispatch_steps', 'true', 'migration', NULL, (strftime('%Y-%m-%d %H:%M:%f000', 'now')));

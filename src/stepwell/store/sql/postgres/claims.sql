@@ -4,9 +4,9 @@
 -- `rank BETWEEN x AND x` instead of `=`: with `=` the planner sees that the sort order is that of the primary key, and with
 -- some statistics it would scan the whole agenda in that order.
 WITH breaker (value) AS (
-    SELECT value FROM settings WHERE name = 'can_dispatch_steps' FOR SHARE -- a pause waits for this claim to commit
+    SELECT value FROM steps_settings WHERE name = 'can_dispatch_steps' FOR SHARE -- a pause waits for this claim to commit
 ), lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    SELECT l.queue, l.action, l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker
       AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
 ), candidates (step_id, queue, action, rank, queue_place) AS (
@@ -22,7 +22,7 @@ WITH breaker (value) AS (
           AND a.rank BETWEEN lane.rank AND lane.rank
           AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
-    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'on'
+    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
 ), numbered AS (
     SELECT step_id, queue, action, rank, queue_place,
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place

@@ -3,7 +3,7 @@
 -- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
 -- INDEXED BY: with statistics, SQLite may prefer to scan the whole agenda in the order of its primary key.
 WITH lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    SELECT l.queue, l.action, l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
@@ -18,7 +18,7 @@ WITH lanes (queue, action, place, rank) AS (
         WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
           AND a.rank = lane.rank AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
-    WHERE :open_too AND EXISTS (SELECT 1 FROM settings WHERE name = 'can_dispatch_steps' AND value = 'on')
+    WHERE :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
 ), numbered AS (
     SELECT step_id, queue, action, rank, queue_place,
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
