@@ -45,6 +45,7 @@ from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
 from stepwell.store.migrate import ensure_schema, migrate
+from stepwell.workflow.engine import WorkflowEngine
 
 R = TypeVar("R")
 
@@ -89,6 +90,7 @@ class Stepwell:
             self.database, self.jobs, self._finisher, self.limits, self.queues, lambda: name_of(self)
         )
         self.actions = Actions(self.database)
+        self.workflow_engine = WorkflowEngine(self.database, self._creator, self.jobs, uuids)
         self.reader = Reader(self.database)
         self._crews: list[Crew] = []
 

@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter, is_
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
-from stepwell.model.step import Priority, Step, StepRef, StepType, TriggerRule
+from stepwell.model.states import State
+from stepwell.model.step import Priority, Step, StepKind, StepRef, StepType, TriggerRule
 from stepwell.model.times import MAX_SECONDS, problem_of_moment
 
 MAX_NAME: Final = 255
 _MAX_INT: Final = 2**31 - 1
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a declared workflow adds to a step: its place in the template, and the state that it starts in."""
+
+    template: str
+    kind: StepKind = "job"
+    element: int | None = None
+    plan: str | None = None  # JSON
+    undecided: Literal["always", "if_skipped"] | None = None
+    state: State = State.PENDING
+    reason: str | None = None
+    response: str | None = None  # JSON
 
 
 class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -49,6 +63,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     key: str | None = None
     concurrency_key: str | None = None
     concurrency_limit: int = 1
+    planned: Planned | None = None  # set for the steps of declared workflows
 
     @property
     def identity(self) -> int:
@@ -59,7 +74,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 
-SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments"))
+SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments", "planned"))
 _settings_of: Final = attrgetter(*SETTINGS)
 _DEFAULT_SETTINGS: Final = _settings_of(NewStep(action="any"))
 

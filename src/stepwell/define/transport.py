@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from stepwell.define.drafts import NewStep, check, non_default_settings
+import msgspec
+
+from stepwell.define.drafts import NewStep, Planned, check, non_default_settings
 from stepwell.model import codec
 
 
@@ -17,6 +19,8 @@ def to_wire(draft: NewStep) -> dict[str, Any]:
         wrapped["delay"] = draft.delay.total_seconds()
     if draft.dispatch_after is not None:
         wrapped["dispatch_after"] = draft.dispatch_after.isoformat()
+    if draft.planned is not None:
+        wrapped["planned"] = msgspec.to_builtins(draft.planned)
     return wrapped | {"arguments": codec.decode(codec.encode(draft.arguments))}
 
 
@@ -31,4 +35,6 @@ def from_wire(wrapped: dict[str, Any]) -> NewStep:
         values["dispatch_after"] = datetime.fromisoformat(values["dispatch_after"])
     if "relatable" in values:
         values["relatable"] = tuple(values["relatable"])
+    if "planned" in values:
+        values["planned"] = msgspec.convert(values["planned"], Planned)
     return NewStep(**values)

@@ -31,6 +31,8 @@ class Survey:
     unchecked: bool
     exhausted: bool
     due: bool
+    undecided: bool = False  # steps that are ready but undecided, or gates that are due
+    workflows: frozenset[str] = frozenset()  # declared ones with a marked step that has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,4 +81,6 @@ def _survey(tx: Transaction, group: str, now: datetime) -> Survey:
         pending.unchecked,
         pending.exhausted,
         pending.due,
+        pending.undecided or pending.gates_due,
+        frozenset(mark.workflow for mark in marks if mark.workflow is not None),
     )

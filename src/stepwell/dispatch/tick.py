@@ -148,6 +148,7 @@ class Tick:
             # A phase of this tick that changed rows may have returned some steps to Pending, as unchecked.
             unchecked = lock.survey.unchecked or any(phase["rows"] for phase in report.phases)
             ended.opened = process_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
+            ended.opened += self._decide(tx, at, lock.survey)
             done = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else None
             if done is None:
                 ended.breaker_on = False
@@ -166,6 +167,12 @@ class Tick:
             self._log.dispatched(done.dispatched, done.dispatch_ms)
         self._log.end(ended.milliseconds, ended.dispatched)
         return ended
+
+    def _decide(self, tx: Transaction, at: PhaseContext, survey: Survey) -> int:
+        """Decide about steps of declared workflows; returns how many rows changed."""
+        for workflow in survey.workflows:
+            tx.touch(workflow, at.actor)  # plain SQL may have ended its last step
+        return self._database.hooks.decide(tx, at.group, at.actor, at.now) if survey.undecided else 0
 
     def _run_until_one_changes(
         self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: PhaseContext

@@ -113,6 +113,7 @@ def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
         queue=placement.queue,
         priority=placement.priority,
         shares_block=placement.block != placement.uuid,
+        declared=placement.declared,
     )
     if tx.collects_changes:  # only now: plain SQL reported nothing
         tx.changed([created(placement.id, placement.workflow, placement.draft.action, State.PENDING, None, now)])

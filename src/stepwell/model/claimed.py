@@ -39,6 +39,10 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     checkpoint: str | None = None
     response: str | None = None  # only with a stage: recorded by an earlier attempt
     was_open: bool | int = False  # claimed without having been dispatched by a tick
+    declared: bool | int = False  # part of a declared workflow
+    kind: str = "job"
+    template: str | None = None  # the name of its step in the template
+    element: int | None = None
 
     @property
     def has_neighbours(self) -> bool:

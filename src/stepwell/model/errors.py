@@ -32,6 +32,18 @@ class KeyConflict(StepwellError):
     """The idempotency key belongs to a step with a different action or different arguments."""
 
 
+class WorkflowConflict(StepwellError):
+    """A workflow with the same identity exists already: `workflow_id`. Nothing was written."""
+
+    def __init__(self, message: str, workflow_id: str) -> None:
+        super().__init__(message)
+        self.workflow_id = workflow_id
+
+
+class WorkflowNotFound(StepwellError, LookupError):
+    """No declared workflow has this id."""
+
+
 class IllegalTransition(StepwellError):
     """A change of state that the transition table does not allow, or allows only to an operator."""
 

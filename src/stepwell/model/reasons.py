@@ -37,6 +37,15 @@ RESCUED: Final = "rescued"
 RECOVERED: Final = "recovered"
 THROTTLED: Final = "throttled"
 HANDED_BACK: Final = "handed_back"
+# Of declared workflows.
+CONDITION_NOT_MET: Final = "condition_not_met"
+INPUT_SKIPPED: Final = "input_skipped"
+BYPASSED: Final = "bypassed"
+COPIED: Final = "copied"
+GATE_EXPIRED: Final = "gate_expired"
+BAD_INPUT: Final = "bad_input"
+WORKFLOW_CANCELLED: Final = "workflow_cancelled"
+
 REVIVED: Final = "revived"
 OPERATOR: Final = "operator"
 
@@ -63,6 +72,13 @@ ENGINE_REASONS: Final = CASCADED | {
     RECOVERED,
     THROTTLED,
     HANDED_BACK,
+    CONDITION_NOT_MET,
+    INPUT_SKIPPED,
+    BYPASSED,
+    COPIED,
+    GATE_EXPIRED,
+    BAD_INPUT,
+    WORKFLOW_CANCELLED,
     REVIVED,
     OPERATOR,
 }

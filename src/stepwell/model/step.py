@@ -12,6 +12,7 @@ from stepwell.model.states import State
 Json: TypeAlias = Annotated[Any, "json"]
 
 StepType: TypeAlias = Literal["default", "resolve-exception"]
+StepKind: TypeAlias = Literal["job", "map", "gate"]
 Priority: TypeAlias = Literal["default", "high"]
 TriggerRule: TypeAlias = Literal["all_concluded", "all_ended", "any_concluded"]
 
@@ -80,6 +81,11 @@ class Step:
     idempotency_key: str | None
     concurrency_key: str | None
     concurrency_limit: int
+    declared: bool
+    kind: str
+    template: str | None
+    element: int | None
+    decision: Json
     created_at: datetime
     updated_at: datetime
 

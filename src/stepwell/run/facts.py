@@ -25,6 +25,21 @@ class StepFacts(StepRef):
         return self._facts.label
 
     @property
+    def kind(self) -> str:
+        """`job`, or `map` for a step that creates one child for each element of a list."""
+        return self._facts.kind
+
+    @property
+    def template(self) -> str | None:
+        """The name of its step in the template of a declared workflow."""
+        return self._facts.template
+
+    @property
+    def element(self) -> int | None:
+        """The position of its element in the list of a map."""
+        return self._facts.element
+
+    @property
     def workflow_id(self) -> str:
         return self._facts.workflow_id
 

@@ -22,6 +22,7 @@ from stepwell.run import endings
 from stepwell.run.current import entered
 from stepwell.run.ending import Ending
 from stepwell.run.exceptions import ending_of, explicit_ending
+from stepwell.run.expand import Expand
 from stepwell.run.hooks import call_hook, refuses
 from stepwell.run.running import RunningStep
 from stepwell.run.supervision import LeaseLost
@@ -59,10 +60,12 @@ async def _run(definition: JobDefinition[..., Any], step: RunningStep, arguments
     try:
         try:
             step.arguments = codec.decode(arguments)
-            job = definition.instantiate(step.arguments)
+            job = Expand(definition, step.arguments) if step.kind == "map" else definition.instantiate(step.arguments)
         except (TypeError, ValueError) as error:
             return endings.failure(error, reasons.BAD_ARGUMENTS, step)
         object.__setattr__(job, "step", step)  # the job may be a frozen dataclass
+        if isinstance(job, Expand):
+            return job.run(step)
         return await _stages(definition, job, step)
     except LeaseLost:
         return Ending(verb="lost")

@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
-from stepwell.store.changes import Change, ChangeHooks
+from stepwell.store.changes import Change, ChangeHooks, WorkflowChange
 from stepwell.store.conflict import Conflict
 from stepwell.store.database import Database
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener, Wake
 
-__all__ = ["Change", "ChangeHooks", "Conflict", "Database", "Listener", "Transaction", "Wake", "open_database"]
+__all__ = [
+    "Change", "ChangeHooks", "Conflict", "Database", "Listener", "Transaction", "Wake", "WorkflowChange",
+    "open_database",
+]  # fmt: skip
 
 
 def open_database(url: str, clock: Clock, prepare: Callable[[Database], None] | None = None) -> Database:

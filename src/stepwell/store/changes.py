@@ -15,6 +15,7 @@ import msgspec
 from stepwell.model.states import State
 
 if TYPE_CHECKING:
+    from stepwell.model.claimed import ClaimedStep
     from stepwell.store.transaction import Transaction
 
 
@@ -32,10 +33,29 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     error: str | None = None
     duration: float | None = None
+    declared: bool = False  # the step is part of a declared workflow
+
+
+class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of the state of a declared workflow; `from_state` is None for its start."""
+
+    workflow_id: str
+    namespace: str
+    name: str
+    version: str
+    from_state: str | None
+    to_state: str
+    reason: str | None = None
+    actor: str | None = None
+    at: datetime
 
 
 InTransaction: TypeAlias = Callable[["Transaction", Sequence[Change]], None]
 AfterCommit: TypeAlias = Callable[[Sequence[Change]], None]
+OnClaim: TypeAlias = Callable[["Transaction", "list[ClaimedStep]"], "list[ClaimedStep]"]
+InTick: TypeAlias = Callable[["Transaction", str, str, datetime], int]
+BeforeCommit: TypeAlias = Callable[["Transaction"], None]
+AfterWorkflowCommit: TypeAlias = Callable[[Sequence[WorkflowChange]], None]
 
 
 class ChangeHooks:
@@ -45,6 +65,10 @@ class ChangeHooks:
         self._in_transaction: list[InTransaction] = []
         self._after_commit: list[AfterCommit] = []
         self._is_active: list[Callable[[], bool]] = []
+        self._on_claim: list[OnClaim] = []
+        self._in_tick: list[InTick] = []
+        self._before_commit: list[BeforeCommit] = []
+        self._after_workflow_commit: list[AfterWorkflowCommit] = []
 
     def in_transaction(self, hook: InTransaction) -> None:
         """Call `hook` with all changes, in the transaction that makes them: what it writes commits with the change."""
@@ -54,6 +78,28 @@ class ChangeHooks:
         """Call `hook` with the changes of every committed transaction, while `is_active` returns True."""
         self._after_commit.append(hook)
         self._is_active.append(is_active)
+
+    def on_claim(self, hook: OnClaim) -> None:
+        """Call `hook` with claimed steps that are part of declared workflows, in the transaction of the claim.
+
+        It returns the steps as they will run, with what they take from other steps.
+        """
+        self._on_claim.append(hook)
+
+    def in_tick(self, hook: InTick) -> None:
+        """Call `hook(tx, group, actor, now)` in a tick that found undecided steps or gates that are due.
+
+        It returns how many rows it changed.
+        """
+        self._in_tick.append(hook)
+
+    def before_commit(self, hook: BeforeCommit) -> None:
+        """Call `hook` at the end of every transaction that touched declared workflows (`Transaction.touched`)."""
+        self._before_commit.append(hook)
+
+    def after_workflow_commit(self, hook: AfterWorkflowCommit) -> None:
+        """Call `hook` with the changes of workflows that a committed transaction made."""
+        self._after_workflow_commit.append(hook)
 
     def has_transaction_hooks(self) -> bool:
         """Whether any hook runs in the transaction of a change, which then takes more than one statement."""
@@ -67,6 +113,22 @@ class ChangeHooks:
         for hook in self._in_transaction:
             hook(tx, changes)
 
-    def committed(self, changes: Sequence[Change]) -> None:
-        for hook in self._after_commit:
-            hook(changes)
+    def prepare(self, tx: Transaction, steps: list[ClaimedStep]) -> list[ClaimedStep]:
+        for hook in self._on_claim:
+            steps = hook(tx, steps)
+        return steps
+
+    def decide(self, tx: Transaction, group: str, actor: str, now: datetime) -> int:
+        return sum(hook(tx, group, actor, now) for hook in self._in_tick)
+
+    def finalize(self, tx: Transaction) -> None:
+        for hook in self._before_commit:
+            hook(tx)
+
+    def committed(self, changes: Sequence[Change], workflow_changes: Sequence[WorkflowChange] = ()) -> None:
+        if changes:
+            for hook in self._after_commit:
+                hook(changes)
+        if workflow_changes:
+            for hook_of_workflows in self._after_workflow_commit:
+                hook_of_workflows(workflow_changes)

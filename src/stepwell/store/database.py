@@ -93,6 +93,7 @@ class Database(ABC):
             try:
                 with self._transaction(write, single) as tx:
                     result = work(tx)
+                    tx.finalize()
             except Conflict as conflict:
                 if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
                     was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
@@ -103,8 +104,8 @@ class Database(ABC):
                 # Real time, not the injected clock: another process is in the way.
                 time.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
             else:
-                if tx.changes:
-                    self.hooks.committed(tx.changes)
+                if tx.changes or tx.workflow_changes:
+                    self.hooks.committed(tx.changes, tx.workflow_changes)
                 return result
         raise AssertionError("unreachable")
 

@@ -18,12 +18,16 @@ SCHEMA_FOLDER: Final = Path(__file__).parent / "schema"
 @cache
 def definitions(dialect: str) -> str:
     """The script that creates the triggers and views."""
-    views = (SCHEMA_FOLDER / "views.sql").read_text(encoding="utf-8")
-    triggers = (SCHEMA_FOLDER / dialect / "triggers.sql").read_text(encoding="utf-8")
+    views = _texts(SCHEMA_FOLDER, "*views.sql")
+    triggers = _texts(SCHEMA_FOLDER / dialect, "*triggers.sql")
     if dialect == SQLITE:
         triggers = triggers.replace("        @illegal_transitions", indent(illegal_transitions(), " " * 8))
         triggers = triggers.replace("    @effects", indent(effects.of_row(), " " * 4))
     return expand(f"{views}\n{triggers}", dialect)
+
+
+def _texts(folder: Path, pattern: str) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob(pattern)))
 
 
 def illegal_transitions() -> str:

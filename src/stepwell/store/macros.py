@@ -27,11 +27,15 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         (SQLITE, POSTGRES),
         'steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)',
     ),
+    # The columns of a block entry; `@unconcluded_entry` supplies the values.
+    "unconcluded": dict.fromkeys(
+        (SQLITE, POSTGRES), 'steps_unconcluded (step_id, block_uuid, type, "index", ended, workflow_id)'
+    ),
     # The columns that a transition returns: `store.changes.Change`.
     "changes": dict.fromkeys(
         (SQLITE, POSTGRES),
         "RETURNING id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
-        "    updated_at AS at, attempts AS attempt, last_error AS error, duration",
+        "    updated_at AS at, attempts AS attempt, last_error AS error, duration, declared",
     ),
     # Only the run that holds the lease may write.
     "holder": dict.fromkeys(
@@ -70,6 +74,15 @@ def _eligible(row: str) -> str:
     return f"{_ready(row)} AND {row}.retries_left"
 
 
+def _opened(row: str) -> str:
+    """The status on the agenda of a step that is ready and due: about some, a tick decides first."""
+    return (
+        f"CASE WHEN {row}.undecided = 'always' OR {row}.kind = 'gate' OR {row}.undecided = 'if_skipped' AND EXISTS (\n"
+        f"    SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id\n"
+        f"    WHERE e.step_id = {row}.id AND d.state = 'Skipped') THEN 'undecided' ELSE 'open' END"
+    )
+
+
 def _agenda_entry(row: str) -> str:
     return (
         f"{row}.\"group\", {row}.queue, {row}.action, CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, "
@@ -88,6 +101,14 @@ def _legal(arguments: str) -> str:
         f"({pair} IN ({', '.join(allowed[Mover.ANYONE])})\n"
         f"     OR {pair} IN ({', '.join(allowed[Mover.OPERATOR])})\n"
         f"        AND substr(coalesce({actor}, ''), 1, 9) = 'operator:')"
+    )
+
+
+def _unconcluded_entry(row: str) -> str:
+    return (
+        f'{row}.id, {row}.block_uuid, {row}.type, {row}."index", '
+        f"{row}.state NOT IN ('Pending', 'Dispatched', 'Running') AND {row}.lease_worker IS NULL, "
+        f"CASE WHEN {row}.declared THEN {row}.workflow_id END"
     )
 
 
@@ -114,7 +135,8 @@ def _parameter(what: str) -> tuple[str, str]:
 
 
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
-    "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry,
+    "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened,
+    "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,
@@ -122,6 +144,7 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "in": _in_sqlite,
     "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
     "array": lambda what: _parameter(what)[0],
+    "time": lambda what: what,
     "batch_to": _batch_to,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
@@ -130,6 +153,7 @@ _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
     "in": _in_postgres,
     "not_in": lambda what: "<> ALL(CAST({} AS {}[]))".format(*_parameter(what)),
     "array": lambda what: "CAST({} AS {}[])".format(*_parameter(what)),
+    "time": lambda what: f"CAST({what} AS timestamptz)",  # of a parameter whose type PostgreSQL cannot infer
 }
 
 _MACRO: Final = re.compile(r"@(\w+)(\()?")

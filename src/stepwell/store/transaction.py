@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from stepwell.store.changes import Change, ChangeHooks
+from stepwell.store.changes import Change, ChangeHooks, WorkflowChange
 
 if TYPE_CHECKING:
+    from stepwell.model.claimed import ClaimedStep
     from stepwell.store.statement import Statement
     from stepwell.store.wake import Wake
 
@@ -22,6 +23,8 @@ class Transaction(ABC):
     def __init__(self, hooks: ChangeHooks) -> None:
         self._hooks = hooks
         self.changes: list[Change] = []  # for the hooks that run after the commit
+        self.workflow_changes: list[WorkflowChange] = []
+        self.touched: dict[str, str | None] = {}  # declared workflows with changed steps, and who changed them last
 
     @property
     def collects_changes(self) -> bool:
@@ -33,6 +36,20 @@ class Transaction(ABC):
         if changes and self.collects_changes:
             self.changes += changes
             self._hooks.changed(self, changes)
+
+    def touch(self, workflow_id: str | None, actor: str | None) -> None:
+        """A step of this declared workflow changed: its state is settled at the end of the transaction."""
+        if workflow_id is not None:
+            self.touched[workflow_id] = actor
+
+    def prepare(self, steps: list[ClaimedStep]) -> list[ClaimedStep]:
+        """The claimed steps with what their declared workflows pass to them."""
+        return self._hooks.prepare(self, steps)
+
+    def finalize(self) -> None:
+        """Call the hooks that run at the end of a transaction, before its commit."""
+        if self.touched:
+            self._hooks.finalize(self)
 
     @abstractmethod
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:

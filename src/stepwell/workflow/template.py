@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
-from stepwell.model.step import Priority, TriggerRule
-
-StepKind: TypeAlias = Literal["job", "map", "gate"]
+from stepwell.model.step import Priority, StepKind, TriggerRule
 
 CONTEXT: Final = "context"  # the root of every path that does not begin with the name of a step
 DEFAULT_NAMESPACE: Final = "default"

@@ -18,8 +18,10 @@ def announce(tx: Transaction, placements: Iterable[Placement], now: datetime) ->
 
 
 def _created(placement: Placement, now: datetime) -> Change:
-    state, reason = (State.NOT_RUNNABLE, DORMANT) if placement.is_dormant else (State.PENDING, None)
-    return created(placement.id, placement.workflow, placement.draft.action, state, reason, now)
+    reason = DORMANT if placement.is_dormant else None
+    if placement.draft.planned is not None:
+        reason = placement.draft.planned.reason
+    return created(placement.id, placement.workflow, placement.draft.action, placement.state, reason, now)
 
 
 def created(step_id: int, workflow: str, action: str, state: State, reason: str | None, now: datetime) -> Change:

@@ -46,11 +46,18 @@ def _undecided(connected: Sequence[Placement], neighbours: Neighbours) -> list[P
     def waits_for_new_steps_alone(placement: Placement) -> bool:
         if placement.is_dormant or _is_dormant(placement.parent) or placement.block in neighbours.joined_blocks:
             return False
+        if any(_starts_ended(other) for other in placement.dependencies):
+            return False
         waits_for = [other for other in (placement.parent, *placement.dependencies) if other is not None]
         is_behind = placement.index > lowest[placement.block, placement.draft.type]
         return all(isinstance(other, Placement) for other in waits_for) and bool(waits_for or is_behind)
 
     return [placement for placement in connected if not waits_for_new_steps_alone(placement)]
+
+
+def _starts_ended(step: object) -> bool:
+    """Created as Skipped or Completed, by a declared workflow: no end of it will mark its dependents."""
+    return isinstance(step, Placement) and step.state.is_terminal
 
 
 def _is_dormant(step: object) -> bool:

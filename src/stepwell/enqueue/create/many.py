@@ -10,12 +10,9 @@ from typing import Any, Final
 from stepwell.define.drafts import due
 from stepwell.enqueue.place import Placement
 from stepwell.model.reasons import DORMANT
-from stepwell.model.states import State
 from stepwell.store import Transaction
 from stepwell.store.engine import creation
 
-_PENDING: Final = State.PENDING.value
-_NOT_RUNNABLE: Final = State.NOT_RUNNABLE.value
 Column = Callable[[Placement], Any]
 
 _ALWAYS: Final[dict[str, Column]] = {
@@ -28,7 +25,7 @@ _ALWAYS: Final[dict[str, Column]] = {
     "arguments": attrgetter("arguments"),
     "queue": attrgetter("queue"),
     "group": attrgetter("group"),
-    "state": lambda placement: _NOT_RUNNABLE if placement.is_dormant else _PENDING,
+    "state": attrgetter("state.value"),
     "max_retries": attrgetter("draft.max_retries"),
 }
 # With the defaults of the columns: written only if a step of the call differs, because a narrow COPY is faster.
@@ -40,7 +37,7 @@ _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
     "relatable_type": (None, lambda placement: placement.draft.relatable and placement.draft.relatable[0]),
     "relatable_id": (None, lambda placement: placement.draft.relatable and str(placement.draft.relatable[1])),
     "priority": ("default", attrgetter("priority")),
-    "reason": (None, lambda placement: DORMANT if placement.is_dormant else None),
+    "reason": (None, lambda placement: _reason(placement)),
     "trigger_rule": ("all_concluded", attrgetter("draft.trigger_rule")),
     "dependencies": (0, lambda placement: len(placement.dependencies)),
     "has_dependents": (False, attrgetter("has_dependents")),
@@ -53,6 +50,23 @@ _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
 }
 
 
+# Only where a step of the call belongs to a declared workflow.
+_OF_WORKFLOWS: Final[dict[str, Column]] = {
+    "declared": attrgetter("declared"),
+    "kind": lambda placement: "job" if placement.draft.planned is None else placement.draft.planned.kind,
+    **{
+        name: lambda placement, name=name: placement.draft.planned and getattr(placement.draft.planned, name)  # type: ignore[misc]
+        for name in ("template", "element", "plan", "undecided", "response")
+    },
+}
+
+
+def _reason(placement: Placement) -> str | None:
+    if placement.draft.planned is not None:
+        return placement.draft.planned.reason
+    return DORMANT if placement.is_dormant else None
+
+
 def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> None:
     """Number the steps in this order, and write them with their edges."""
     for placement, number in zip(placements, creation.reserve_step_ids(tx, len(placements)), strict=True):
@@ -62,6 +76,8 @@ def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> N
         values = list(map(read, placements))
         if values.count(usual) < len(values):
             columns[name] = values
+    if any(placement.declared for placement in placements):
+        columns |= {name: list(map(read, placements)) for name, read in _OF_WORKFLOWS.items()}
     moments = [due(placement.draft, now) for placement in placements]
     if moments.count(None) < len(moments):
         columns["dispatch_after"] = [None if moment is None else tx.timestamp(moment) for moment in moments]

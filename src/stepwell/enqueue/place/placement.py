@@ -10,6 +10,7 @@ from stepwell.define.drafts import NewStep
 from stepwell.enqueue.place.queues import DEFAULT_QUEUE
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator, canonical_uuid
+from stepwell.model.states import State
 from stepwell.store.engine.placement import ExistingStep
 
 
@@ -43,6 +44,7 @@ class Placement:
     priority: str = "default"
     has_dependents: bool = False
     has_children: bool = False
+    declared: bool = False  # part of a declared workflow
 
     def __post_init__(self) -> None:
         self.block = self.workflow = self.uuid
@@ -59,6 +61,13 @@ class Placement:
     @property
     def shares_block(self) -> bool:
         return self.parent is not None or self.block != self.uuid
+
+    @property
+    def state(self) -> State:
+        """The state that it starts in."""
+        if self.draft.planned is not None:
+            return self.draft.planned.state
+        return State.NOT_RUNNABLE if self.is_dormant else State.PENDING
 
     @property
     def is_dormant(self) -> bool:

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 
 from stepwell.enqueue.place.placement import Placement, require_uuid
 from stepwell.model.errors import InvalidStep
+from stepwell.model.workflow_states import SETTLED
 from stepwell.store import Transaction
 from stepwell.store.engine import creation
 from stepwell.store.engine import placement as placement_verbs
+from stepwell.store.engine import workflows as workflow_verbs
 from stepwell.store.engine.placement import ExistingStep
 
 
@@ -23,8 +25,9 @@ def assign_workflows(
     for members, is_connected in _components(placements, naming):
         if is_connected:
             workflow, group = _workflow_and_group(tx, members)
+            declared = _is_declared(tx, workflow, members)
             for placement in members:
-                placement.workflow, placement.group = workflow, group
+                placement.workflow, placement.group, placement.declared = workflow, group, declared
         if not members[0].group:
             without_group.append(members)
     for members, group in zip(without_group, _next_groups(tx, len(without_group), rotation), strict=True):
@@ -101,6 +104,26 @@ def _workflow_and_group(tx: Transaction, members: Sequence[Placement]) -> tuple[
             f"ask for {', '.join(sorted(requested.keys() | ({group} - {''})))}"
         )
     return workflow, next(iter(requested), group)
+
+
+def _is_declared(tx: Transaction, workflow: str, members: Sequence[Placement]) -> bool:
+    """Whether they join a declared workflow; refused once it has settled. Until the commit, it cannot settle."""
+    if any(placement.draft.planned is not None and placement.parent is None for placement in members):
+        return True  # they are the workflow
+    # A parent is locked and unfinished, so its workflow cannot settle.
+    if any(isinstance(each.parent, ExistingStep) and each.parent.declared for each in members):
+        return True
+    others = [other for each in members for other in (each.block_root, *each.dependencies)]
+    is_named = any(placement.draft.workflow is not None for placement in members)
+    if not is_named and not any(isinstance(other, ExistingStep) and other.declared for other in others):
+        return False
+    state = workflow_verbs.lock_for_new_steps(tx, id=workflow)
+    if state in SETTLED:
+        raise InvalidStep(
+            f"{members[0].name!r} cannot join workflow {workflow}, which has settled ({state}); nothing was written. "
+            "Retry a step of it first, which reopens it"
+        )
+    return state is not None
 
 
 def _root_of(members: Sequence[Placement]) -> Placement:

@@ -64,6 +64,7 @@ def place_step(
     queue: str,
     priority: str,
     shares_block: bool,
+    declared: bool,
 ) -> int: ...
 
 

@@ -76,7 +76,12 @@ def claim_steps(
     steps = claim(tx, ids=ids, worker=worker, actor=actor, hostname=hostname, now=now, margin=margin, batch=batch)
     if tx.collects_changes:
         tx.changed([change for step in steps for change in _changes(step, actor, now)])
-    return steps
+    declared = [step for step in steps if step.declared]
+    if not declared:
+        return steps
+    for step in declared:
+        tx.touch(step.workflow_id, actor)
+    return tx.prepare(steps)
 
 
 def _changes(step: ClaimedStep, actor: str, now: datetime) -> list[Change]:

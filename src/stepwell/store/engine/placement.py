@@ -28,6 +28,7 @@ class ExistingStep(msgspec.Struct):
     block_uuid: str | None
     child_block_uuid: str | None
     index: int | None
+    declared: bool = False
 
 
 class GraphStep(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     id: int
     state: str
     decides: bool | int  # SQLite has no booleans
+    declared: bool | int
 
 
 class Success(msgspec.Struct, frozen=True):
@@ -85,6 +86,10 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
         batch=new_batch(),
     )
     states = {each.id: _STATES[each.state] for each in finished}
+    if declared := {each.id for each in finished if each.declared}:
+        for run in runs:
+            if run.claim.step_id in declared:
+                tx.touch(run.claim.step.workflow_id, actor)
     if tx.collects_changes:
         tx.changed([
             _completed(run, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED

@@ -24,12 +24,15 @@ class Mark(msgspec.Struct, frozen=True):
 
     id: int
     state: State | None
+    workflow: str | None  # the declared workflow of a step that has ended
 
 
 class PendingWork(msgspec.Struct, frozen=True):
     unchecked: bool
     exhausted: bool
     due: bool
+    undecided: bool
+    gates_due: bool
 
 
 @query
@@ -58,7 +61,7 @@ def delete_idle_marks(tx: Transaction, *, limit: int) -> int:
 
 @query
 def next_due(tx: Transaction) -> datetime | None:
-    """When the first delayed step is due."""
+    """When the first delayed step is due, or the first gate expires."""
     ...
 
 

@@ -29,12 +29,19 @@ SELECT s.id AS step_id,
            WHEN s.trigger_rule = 'all_ended' THEN NOT EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
                WHERE e.step_id = s.id AND (d.state IN ('Pending', 'Dispatched', 'Running') OR d.lease_worker IS NOT NULL))
+           -- any_concluded: the first that completed; or all have ended, and one was skipped.
            ELSE EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
-               WHERE e.step_id = s.id AND d.state IN ('Completed', 'Skipped') AND d.lease_worker IS NULL)
+               WHERE e.step_id = s.id AND d.state = 'Completed' AND d.lease_worker IS NULL)
+             OR EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND d.state = 'Skipped' AND d.lease_worker IS NULL)
+             AND NOT EXISTS (
+               SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+               WHERE e.step_id = s.id AND (d.state IN ('Pending', 'Dispatched', 'Running') OR d.lease_worker IS NOT NULL))
        END AS dependencies_met,
        s.retries <= s.max_retries AS retries_left,
-       NOT EXISTS (SELECT 1 FROM steps_workflows w WHERE w.id = s.workflow_id AND w.paused_at IS NOT NULL) AS workflow_runs,
+       NOT EXISTS (SELECT 1 FROM steps_paused_workflows w WHERE w.workflow_id = s.workflow_id) AS workflow_runs,
        -- A predecessor failed, was cancelled or cannot run: the step cannot become ready unless an operator intervenes.
        EXISTS (
            SELECT 1 FROM steps_unconcluded u JOIN steps b ON b.id = u.step_id

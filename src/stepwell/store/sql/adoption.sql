@@ -1,9 +1,9 @@
 -- Adopting rows that were inserted with plain SQL: each is validated and placed among the existing steps.
 
--- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, shares_block)!
+-- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, shares_block, declared)!
 UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
     "index" = :index, "group" = :group, queue = :queue, priority = :priority,
-    has_dependents = (has_dependents OR :shares_block), changed_from = NULL
+    has_dependents = (has_dependents OR :shares_block), declared = :declared, changed_from = NULL
 WHERE id = :id AND NOT placed;
 
 -- name: new_parent(parent, block, uuid)

@@ -27,8 +27,8 @@ WHERE m."group" = :group;
 -- name: open_unchecked(group, now)!
 UPDATE steps_agenda SET status = (
     SELECT CASE WHEN NOT r.retries_left THEN 'exhausted'
-                WHEN steps_agenda.due_at > :now THEN 'delayed' ELSE 'open' END
-    FROM step_readiness r WHERE r.step_id = steps_agenda.step_id)
+                WHEN steps_agenda.due_at > :now THEN 'delayed' ELSE @opened(s) END
+    FROM step_readiness r JOIN steps s ON s.id = r.step_id WHERE r.step_id = steps_agenda.step_id)
 WHERE status = 'unchecked' AND "group" = :group
   AND (SELECT @ready(r)
        FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
@@ -42,7 +42,8 @@ WHERE status = 'unchecked' AND "group" = :group
            FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
 
 -- name: open_due(group, now)!
-UPDATE steps_agenda SET status = 'open' WHERE status = 'delayed' AND "group" = :group AND due_at <= :now;
+UPDATE steps_agenda SET status = (SELECT @opened(s) FROM steps s WHERE s.id = steps_agenda.step_id)
+WHERE status = 'delayed' AND "group" = :group AND due_at <= :now;
 
 -- name: steps_waiting_for(ids)
 -- Steps whose last unmet condition may have been the end of these steps (or of their own code): the next index of their

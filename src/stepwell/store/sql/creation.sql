@@ -22,8 +22,8 @@ WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid
   AND placed AND parent_step_id IS NULL AND NOT has_dependents;
 
 -- name: add_block_members(block)!
-INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
-SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
+INSERT INTO @unconcluded
+SELECT @unconcluded_entry(steps)
 FROM steps
 WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
   AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
@@ -32,7 +32,7 @@ ON CONFLICT DO NOTHING;
 -- name: remove_successors_from_agenda(block, type, index)!
 -- A step was inserted before others of its block: those not dispatched yet now wait for it.
 DELETE FROM steps_agenda
-WHERE status IN ('open', 'delayed', 'unchecked')
+WHERE status IN ('open', 'delayed', 'unchecked', 'undecided')
   AND step_id @in(SELECT step_id FROM steps_unconcluded
                   WHERE block_uuid = :block AND type = :type AND "index" > :index);
 
@@ -42,8 +42,8 @@ UPDATE steps SET has_dependents = true, changed_from = NULL WHERE id @in(:ids bi
 -- name: add_to_blocks(first, last, ids)!
 -- `ids` is NULL when the range contains only these steps: measured, a range takes half the time of an array. On SQLite,
 -- the write lock keeps other numbers out of the range.
-INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
-SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running')
+INSERT INTO @unconcluded
+SELECT @unconcluded_entry(steps)
 FROM steps
 WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR @sqlite(true)@postgres(id = ANY(CAST(:ids AS bigint[]))))
   AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
@@ -60,7 +60,7 @@ FROM steps
 WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR @sqlite(true)@postgres(id = ANY(CAST(:ids AS bigint[]))))
   AND state = 'Pending' AND placed
   AND parent_step_id IS NULL AND block_uuid = uuid AND dependencies = 0
-  AND NOT EXISTS (SELECT 1 FROM steps_workflows w WHERE w.id = steps.workflow_id AND w.paused_at IS NOT NULL);
+  AND NOT EXISTS (SELECT 1 FROM steps_paused_workflows w WHERE w.workflow_id = steps.workflow_id);
 
 -- name: add_marks(first, last, ids)!
 -- The next tick checks the others, unless they are on the agenda already or their parent's own code is not done: its end

@@ -26,4 +26,4 @@ SELECT s.id, s.label, s.action, s.state, s.reason, s."index" FROM steps_unconclu
 WHERE u.block_uuid = :block AND u.type = :type AND u."index" < :index ORDER BY s."index", s.id LIMIT 20;
 
 -- name: workflow_pause(workflow)
-SELECT paused_at, paused_by, paused_reason FROM steps_workflows WHERE id = :workflow AND paused_at IS NOT NULL;
+SELECT paused_at, paused_by, reason AS paused_reason FROM steps_paused_workflows WHERE workflow_id = :workflow;

@@ -24,6 +24,9 @@ WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable', 
 UPDATE steps SET @to('Completed'), reason = :reason, response = :response,
     own_code_done_at = coalesce(own_code_done_at, :now), completed_at = :now
 WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Cancelled')
+  -- Before a gate opens, an answer would be too early.
+  AND (kind <> 'gate' OR state NOT IN ('Pending', 'NotRunnable')
+       OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate'))
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
 @changes;
 
@@ -34,18 +37,17 @@ WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
 @changes;
 
 -- name: pause_workflow(workflow, actor, reason, now)!
-INSERT INTO steps_workflows (id, paused_at, paused_by, paused_reason) VALUES (:workflow, :now, :actor, :reason)
-ON CONFLICT (id) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
-    paused_reason = excluded.paused_reason;
+INSERT INTO steps_paused_workflows (workflow_id, paused_at, paused_by, reason) VALUES (:workflow, :now, :actor, :reason)
+ON CONFLICT (workflow_id) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
+    reason = excluded.reason;
 
 -- name: resume_workflow(workflow)!
-UPDATE steps_workflows SET paused_at = NULL, paused_by = NULL, paused_reason = NULL
-WHERE id = :workflow AND paused_at IS NOT NULL;
+DELETE FROM steps_paused_workflows WHERE workflow_id = :workflow;
 
 -- name: remove_workflow_from_agenda(workflow)!
 -- Paused: its Pending steps leave the agenda in the same transaction.
 DELETE FROM steps_agenda
-WHERE status IN ('open', 'delayed', 'unchecked')
+WHERE status IN ('open', 'delayed', 'unchecked', 'undecided')
   AND step_id @in(SELECT id FROM steps
                   WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid);
 
@@ -92,7 +94,7 @@ WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRu
 -- name: recheck_dependents(ids)!
 -- They are on the agenda because these steps had ended. The next tick checks whether their trigger rule is still met.
 UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL
-WHERE status IN ('open', 'delayed')
+WHERE status IN ('open', 'delayed', 'undecided', 'gate')
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
 
 -- name: lock_group_of(id)

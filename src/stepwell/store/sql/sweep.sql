@@ -44,7 +44,7 @@ WHERE s."group" = :group AND (s.state = 'Dispatched' OR s.lease_worker IS NOT NU
 UNION
 SELECT a.step_id, 'it waits for other steps, but is on the agenda as ' || a.status
 FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
-WHERE a."group" = :group AND a.status IN ('open', 'delayed')
+WHERE a."group" = :group AND a.status IN ('open', 'delayed', 'undecided', 'gate')
   AND NOT (@ready(r));
 
 -- name: wrong_block_entries(group)
@@ -54,8 +54,10 @@ WHERE s."group" = :group
   AND (s.state IN ('Completed', 'Skipped') AND s.lease_worker IS NULL
        OR u.ended <> (s.state NOT IN ('Pending', 'Dispatched', 'Running') AND s.lease_worker IS NULL))
 UNION
-SELECT u.step_id, 'its block entry has the wrong block, type or index' FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
-WHERE s."group" = :group AND (u.block_uuid <> s.block_uuid OR u.type <> s.type OR u."index" <> s."index")
+SELECT u.step_id, 'its block entry has the wrong block, type, index or workflow' FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+WHERE s."group" = :group
+  AND (u.block_uuid <> s.block_uuid OR u.type <> s.type OR u."index" <> s."index"
+       OR u.workflow_id @sqlite(IS NOT)@postgres(IS DISTINCT FROM) CASE WHEN s.declared THEN s.workflow_id END)
 UNION
 SELECT s.id, 'it is ' || s.state || ', but has no block entry' FROM steps s
 WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.block_uuid <> s.uuid)
@@ -63,11 +65,11 @@ WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.blo
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.step_id = s.id);
 
 -- name: repair_block_entry(id)!
-INSERT INTO steps_unconcluded (step_id, block_uuid, type, "index", ended)
-SELECT id, block_uuid, type, "index", state NOT IN ('Pending', 'Dispatched', 'Running') AND lease_worker IS NULL
+INSERT INTO @unconcluded
+SELECT @unconcluded_entry(steps)
 FROM steps WHERE id = :id AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT (step_id) DO UPDATE SET block_uuid = excluded.block_uuid, type = excluded.type, "index" = excluded."index",
-    ended = excluded.ended;
+    ended = excluded.ended, workflow_id = excluded.workflow_id;
 
 -- name: delete_block_entry(id)!
 DELETE FROM steps_unconcluded WHERE step_id = :id AND step_id @in(

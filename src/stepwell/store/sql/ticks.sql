@@ -18,6 +18,9 @@ SELECT d."group" FROM steps_dispatcher d
 WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'undecided' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a
+       WHERE a.status = 'gate' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a
        WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" LIMIT 1) IS NOT NULL
@@ -35,6 +38,9 @@ SELECT d."group" FROM steps_dispatcher d
 WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = d."group" LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'undecided' AND a."group" = d."group" LIMIT 1) IS NOT NULL
+   OR (SELECT a.step_id FROM steps_agenda a
+       WHERE a.status = 'gate' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a
        WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
 UNION ALL
@@ -69,10 +75,13 @@ DELETE FROM steps_marks WHERE step_id @in(
                         AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = f.id AND a.status <> 'unchecked')));
 
 -- name: next_due()
--- When the first delayed step is due.
-SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = d."group"
-            ORDER BY a.due_at LIMIT 1)) AS due_at
-FROM steps_dispatcher d;
+-- When the first delayed step is due, or the first gate expires.
+SELECT min(due_at) AS due_at
+FROM (SELECT (SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = d."group"
+              ORDER BY a.due_at LIMIT 1) AS due_at FROM steps_dispatcher d
+      UNION ALL
+      SELECT (SELECT a.due_at FROM steps_agenda a WHERE a.status = 'gate' AND a."group" = d."group"
+              ORDER BY a.due_at LIMIT 1) FROM steps_dispatcher d) AS first;
 
 -- name: acquire_lock(group, owner, now, deadline)
 -- Succeeds if the lock is free or past its deadline. The previous owner sees from the token that it lost the lock.
@@ -87,12 +96,16 @@ INSERT INTO steps_dispatcher_ticks ("group", owner, started_at) VALUES (:group, 
 UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND lock_token = :token;
 
 -- name: marks_of_group(group)
-SELECT m.id, (SELECT s.state FROM steps s WHERE s.id = m.step_id) AS state FROM steps_marks m WHERE m."group" = :group;
+SELECT m.id, s.state,
+       CASE WHEN s.declared AND s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.workflow_id END AS workflow
+FROM steps_marks m LEFT JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
 
 -- name: pending_work(group, now)
 SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = :group) AS unchecked,
        EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = :group) AS exhausted,
-       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due;
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'undecided' AND a."group" = :group) AS undecided,
+       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'gate' AND a."group" = :group AND a.due_at <= :now) AS gates_due;
 
 -- name: end_tick(tick, now, progress, dispatched, duration_ms, error)!
 UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_dispatched = :dispatched,

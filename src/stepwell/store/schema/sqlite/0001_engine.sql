@@ -78,6 +78,14 @@ CREATE TABLE steps (
     idempotency_key   text,
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
     concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
+    -- Of declared workflows (docs/decisions/0007); all other steps leave these at their defaults.
+    declared          integer NOT NULL DEFAULT 0, -- part of a declared workflow, at any depth
+    kind              text NOT NULL DEFAULT 'job' CHECK (kind IN ('job', 'map', 'gate')),
+    template          text,    -- the name of its step in the template
+    element           integer, -- the position of its element in the list of a map
+    plan              text,    -- its step of the template: inputs, conditions, the list of a map
+    undecided         text CHECK (undecided IN ('always', 'if_skipped')), -- whether a tick decides before it may open
+    decision          text,    -- what was decided, and on which values
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
     updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
     CHECK ("group" IS NOT NULL OR NOT placed),
@@ -87,6 +95,7 @@ CREATE TABLE steps (
 CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
 CREATE INDEX steps_parents_by_block ON steps (block_uuid) WHERE has_children;
 CREATE UNIQUE INDEX steps_by_child_block ON steps (child_block_uuid) WHERE child_block_uuid IS NOT NULL;
+CREATE UNIQUE INDEX steps_by_template ON steps (workflow_id, template, coalesce(element, -1)) WHERE template IS NOT NULL;
 CREATE INDEX steps_by_workflow ON steps (workflow_id) WHERE workflow_id <> uuid;
 CREATE INDEX steps_by_relatable ON steps (relatable_type, relatable_id) WHERE relatable_type IS NOT NULL;
 CREATE UNIQUE INDEX steps_by_key ON steps (idempotency_key) WHERE idempotency_key IS NOT NULL;
@@ -123,11 +132,12 @@ CREATE TABLE step_logs (
 );
 CREATE INDEX step_logs_by_step ON step_logs (step_id, id);
 
-CREATE TABLE steps_workflows (
-    id            text PRIMARY KEY,
-    paused_at     text,
-    paused_by     text,
-    paused_reason text
+-- Workflows that an operator has paused; declared or not.
+CREATE TABLE steps_paused_workflows (
+    workflow_id text PRIMARY KEY,
+    paused_at   text NOT NULL,
+    paused_by   text NOT NULL,
+    reason      text
 );
 
 CREATE TABLE steps_dispatcher (
@@ -198,7 +208,7 @@ INSERT INTO steps_round_robin VALUES (0);
 CREATE TABLE steps_agenda (
     step_id  integer PRIMARY KEY,
     status   text NOT NULL CHECK (status IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
-                                              'running')),
+                                              'running', 'undecided', 'gate')),
     "group"  text,
     queue    text NOT NULL,
     action   text NOT NULL,
@@ -213,6 +223,8 @@ CREATE INDEX steps_agenda_delayed ON steps_agenda ("group", due_at) WHERE status
 CREATE INDEX steps_agenda_keyed ON steps_agenda (concurrency_key, status, key_blocked, rank, step_id) WHERE concurrency_key IS NOT NULL;
 CREATE INDEX steps_agenda_unchecked ON steps_agenda ("group") WHERE status = 'unchecked';
 CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE status = 'exhausted';
+CREATE INDEX steps_agenda_undecided ON steps_agenda ("group", step_id) WHERE status = 'undecided';
+CREATE INDEX steps_agenda_gates ON steps_agenda ("group", due_at) WHERE status = 'gate';
 CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE status = 'new';
 CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE status = 'dispatched';
 CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status = 'running';
@@ -237,10 +249,12 @@ CREATE TABLE steps_unconcluded (
     block_uuid text NOT NULL,
     type       text NOT NULL,
     "index"    integer NOT NULL,
-    ended      integer NOT NULL -- terminal, and its lease is released
+    ended      integer NOT NULL, -- terminal, and its lease is released
+    workflow_id text -- of a declared workflow
 );
 CREATE INDEX steps_unconcluded_in_order ON steps_unconcluded (block_uuid, type, "index");
 CREATE INDEX steps_unconcluded_unfinished ON steps_unconcluded (block_uuid) WHERE NOT ended;
+CREATE INDEX steps_unconcluded_by_workflow ON steps_unconcluded (workflow_id, ended) WHERE workflow_id IS NOT NULL;
 CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "index") WHERE ended;
 
 -- Marks: steps whose change may affect other steps. Written with the change, read by the next tick.

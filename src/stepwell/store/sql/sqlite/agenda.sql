@@ -1,7 +1,7 @@
 -- name: open_ready(ids, now)!
 INSERT INTO @agenda
 SELECT s.id,
-       CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE 'open' END,
+       CASE WHEN NOT r.retries_left THEN 'exhausted' WHEN s.dispatch_after > :now THEN 'delayed' ELSE @opened(s) END,
        @agenda_entry(s)
 FROM json_each(:ids) AS candidate CROSS JOIN steps s CROSS JOIN step_readiness r
 WHERE s.id = candidate.value AND s.state = 'Pending'

@@ -44,5 +44,5 @@ SELECT json_group_array(json_array(id, uuid, action, CAST(arguments AS text), CA
     workflow_id, parent_step_id, child_block_uuid, "index", CAST(relatable_type AS text), CAST(relatable_id AS text),
     attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
     CAST(checkpoint AS text), CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END,
-    claim_token = lease_token))
+    claim_token = lease_token, declared, kind, template, element))
 FROM steps WHERE id @in(:ids bigint) AND batch = :batch;

@@ -1,0 +1,153 @@
+-- Declared workflows: starting and settling them, decisions about their steps, gates, and what their steps take.
+
+-- name: insert_workflow(id, namespace, name, version, content_hash, state, actor, context, initiator, source_system, request_reason, tags, bypass_steps, identity, rerun_of, now)!
+INSERT INTO steps_workflows (id, namespace, name, version, content_hash, state, actor, context, initiator, source_system,
+                             request_reason, tags, bypass_steps, identity, rerun_of, settled_at, created_at, updated_at)
+VALUES (:id, :namespace, :name, :version, :content_hash, :state, :actor, :context, :initiator, :source_system,
+        :request_reason, :tags, :bypass_steps, :identity, :rerun_of,
+        CASE WHEN :state = 'pending' THEN NULL ELSE :now END, :now, :now)
+ON CONFLICT DO NOTHING; -- of the identity
+
+-- name: workflow_with_identity(identity)
+SELECT id FROM steps_workflows WHERE identity = :identity;
+
+-- name: workflow(id)
+SELECT * FROM steps_workflows WHERE id = :id;
+
+-- name: workflow_transitions(id)
+SELECT * FROM steps_workflow_transitions WHERE workflow_id = :id ORDER BY id;
+
+-- name: execution(ids)
+SELECT * FROM steps_workflow_execution WHERE workflow_id @in(:ids uuid);
+
+-- name: template_steps(id)
+SELECT id, uuid, template, kind, state FROM steps
+WHERE workflow_id = :id AND workflow_id <> uuid AND template IS NOT NULL AND element IS NULL ORDER BY id;
+
+-- name: record_template(namespace, name, version, content_hash, definition, now)!
+INSERT INTO steps_templates (namespace, name, version, content_hash, definition, registered_at)
+VALUES (:namespace, :name, :version, :content_hash, :definition, :now)
+ON CONFLICT (namespace, name, version) DO NOTHING;
+
+-- name: replace_template(namespace, name, version, content_hash, definition, now)!
+UPDATE steps_templates SET content_hash = :content_hash, definition = :definition, registered_at = :now
+WHERE namespace = :namespace AND name = :name AND version = :version;
+
+-- name: recorded_template(namespace, name, version)
+SELECT content_hash FROM steps_templates WHERE namespace = :namespace AND name = :name AND version = :version;
+
+-- The finalizer ----------------------------------------------------------------------------------------
+
+-- name: lock_workflows(ids)
+-- Always in the same order, and after all locks on steps.
+SELECT id, namespace, name, version, state FROM steps_workflows WHERE id @in(:ids uuid)
+ORDER BY id @postgres(FOR UPDATE);
+
+-- name: settle(ids, actor, now)
+UPDATE steps_workflows SET
+    state = (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id),
+    reason = NULL, actor = :actor, updated_at = @sqlite(max)@postgres(greatest)(updated_at, :now),
+    settled_at = CASE (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id)
+                 WHEN 'in_progress' THEN NULL ELSE :now END
+WHERE id @in(:ids uuid)
+  AND state <> (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id)
+RETURNING id, state, updated_at;
+
+-- name: forget_cancellation(ids)!
+-- A step was revived after the cancellation: what counts is how the workflow ends now.
+UPDATE steps_workflows SET cancelled_at = NULL
+WHERE id @in(:ids uuid) AND cancelled_at IS NOT NULL
+  AND EXISTS (SELECT 1 FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+              WHERE u.workflow_id = steps_workflows.id AND NOT u.ended AND s.state IN ('Pending', 'Dispatched', 'Running'));
+
+-- name: lock_for_new_steps(id)
+-- Until this transaction ends, the workflow cannot settle.
+SELECT state FROM steps_workflows WHERE id = :id @postgres(FOR UPDATE);
+
+-- Decisions --------------------------------------------------------------------------------------------
+
+-- name: undecided_steps(group, limit)
+SELECT s.id, s.workflow_id, s.template, s.kind, s.plan, s.undecided, s.trigger_rule
+FROM steps_agenda a JOIN steps s ON s.id = a.step_id AND s.state = 'Pending'
+WHERE a.status = 'undecided' AND a."group" = :group
+  AND (SELECT @ready(r) FROM step_readiness r WHERE r.step_id = a.step_id)
+ORDER BY a.step_id LIMIT :limit;
+
+-- name: withdraw_undecided(group)!
+-- No longer ready: an upstream step was retried, or the workflow was paused. What ends next marks it again.
+DELETE FROM steps_agenda
+WHERE status = 'undecided' AND "group" = :group
+  AND NOT (SELECT @ready(r) FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
+
+-- name: skip_undecided(id, reason, message, decision, actor, now)
+UPDATE steps SET @to('Skipped'), reason = :reason, error_message = :message, decision = :decision, undecided = NULL,
+    completed_at = :now
+WHERE id = :id AND state = 'Pending'
+@changes;
+
+-- name: record_decision(id, decision, dispatch_after)!
+UPDATE steps SET undecided = NULL, decision = :decision, dispatch_after = :dispatch_after, changed_from = NULL
+WHERE id = :id AND state = 'Pending';
+
+-- name: open_decided(id, due_at)!
+UPDATE steps_agenda SET status = CASE WHEN @time(:due_at) IS NULL THEN 'open' ELSE 'delayed' END, due_at = :due_at
+WHERE step_id = :id AND status = 'undecided';
+
+-- Gates ------------------------------------------------------------------------------------------------
+
+-- name: open_gate(id, due_at)!
+UPDATE steps_agenda SET status = 'gate', due_at = :due_at WHERE step_id = :id AND status = 'undecided';
+
+-- name: due_gates(group, now)
+SELECT s.id, s.workflow_id, s.template, s.plan, s.decision, n.answer, n.answered_by, n.reason, n.answered_at
+FROM steps_agenda a JOIN steps s ON s.id = a.step_id AND s.state = 'Pending' LEFT JOIN step_answers n ON n.step_id = s.id
+WHERE a.status = 'gate' AND a."group" = :group AND a.due_at <= :now
+ORDER BY a.step_id;
+
+-- name: lock_gate(id)
+-- An open gate, locked on the agenda, so that two answers wait for each other.
+SELECT s.id, s.uuid, s.label, s.template, s.state, s.kind, s.plan, s.decision, s.workflow_id, a.status
+FROM steps s LEFT JOIN steps_agenda a ON a.step_id = s.id
+WHERE s.id = :id @postgres(FOR UPDATE OF s);
+
+-- name: answer_of(id)
+SELECT answer, answered_by, reason, answered_at FROM step_answers WHERE step_id = :id;
+
+-- name: add_answer(id, answer, answered_by, reason, now)!
+INSERT INTO step_answers (step_id, answer, answered_by, reason, answered_at)
+VALUES (:id, :answer, :answered_by, :reason, :now);
+
+-- name: delete_answer(id)!
+DELETE FROM step_answers WHERE step_id = :id;
+
+-- name: postpone_gate(id, due_at)!
+UPDATE steps_agenda SET due_at = :due_at WHERE step_id = :id AND status = 'gate';
+
+-- name: complete_gate(id, response, actor, reason, now)
+UPDATE steps SET @to('Completed'), reason = :reason, response = :response, own_code_done_at = :now, completed_at = :now
+WHERE id = :id AND kind = 'gate' AND state = 'Pending'
+  AND EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate')
+@changes;
+
+-- name: expire_gate(id, message, actor, now)
+UPDATE steps SET @to('Failed'), reason = 'gate_expired', error_message = :message, last_error = :message, completed_at = :now
+WHERE id = :id AND kind = 'gate' AND state = 'Pending'
+@changes;
+
+-- What the steps take ----------------------------------------------------------------------------------
+
+-- name: upstream_steps(ids)
+SELECT e.step_id, d.id, d.template, d.kind, d.state, d.reason, d.response, d.error_message, d.child_block_uuid
+FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+WHERE e.step_id @in(:ids bigint);
+
+-- name: elements(blocks)
+SELECT block_uuid, element, state, response, error_message FROM steps
+WHERE block_uuid @in(:blocks uuid) AND block_uuid <> uuid AND element IS NOT NULL
+ORDER BY block_uuid, element;
+
+-- name: plans(ids)
+SELECT id, plan FROM steps WHERE id @in(:ids bigint);
+
+-- name: contexts(ids)
+SELECT id, context FROM steps_workflows WHERE id @in(:ids uuid);

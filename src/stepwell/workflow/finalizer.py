@@ -1,0 +1,41 @@
+"""The finalizer: sets the state of the declared workflows that a transaction touched, just before it commits.
+
+The state follows from the steps (the view `steps_workflow_outcomes`). The rows of the workflows are locked before the
+steps are looked at: of two transactions that end the last two steps, the second one sees both ends.
+"""
+
+from __future__ import annotations
+
+from stepwell.store import Database, Transaction, WorkflowChange
+from stepwell.store.engine import workflows
+
+
+class Finalizer:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        database.hooks.before_commit(self.settle_touched)
+
+    def settle_touched(self, tx: Transaction) -> None:
+        """Settle, or reopen, the workflows of the steps that this transaction changed."""
+        touched, tx.touched = tx.touched, {}
+        before = {row.id: row for row in workflows.lock_workflows(tx, ids=sorted(touched))}
+        if not before:
+            return
+        ids = sorted(before)
+        workflows.forget_cancellation(tx, ids=ids)
+        # All steps of one transaction are changed by one actor, but for a tick that also reads marks of others.
+        actor = next(iter(touched.values()))
+        for row in workflows.settle(tx, ids=ids, actor=actor, now=self._database.now()):
+            old = before[row.id]
+            tx.workflow_changes.append(
+                WorkflowChange(
+                    workflow_id=row.id,
+                    namespace=old.namespace,
+                    name=old.name,
+                    version=old.version,
+                    from_state=old.state,
+                    to_state=row.state,
+                    actor=actor,
+                    at=row.updated_at,
+                )
+            )

@@ -1,0 +1,109 @@
+"""Gates: steps that wait for an answer by a person or a program. They are Pending rows and take no slot."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from stepwell.model import codec
+from stepwell.model.actors import actor_of, reason_of, storable
+from stepwell.model.errors import ActionRefused, StepNotFound
+from stepwell.model.states import State
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import workflows
+from stepwell.store.engine.workflows import DueGate, LockedGate
+from stepwell.workflow.inputs import decode_plan
+from stepwell.workflow.schema import SchemaMismatch, check_value
+
+_LOGGER: Final = logging.getLogger("stepwell.workflows")
+OPEN: Final = "gate"  # its status on the agenda
+# Recorded in the decision of a gate when it opens.
+OPENED_AT: Final = "opened_at"
+EXPIRES_AT: Final = "expires_at"
+
+
+class Gates:
+    """Answers to the gates of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def answer(self, step_id: int, answer: Any, who: str, why: str | None = None) -> None:
+        """Complete an open gate with its result. The first answer counts; a later one is refused."""
+        actor, text = actor_of(who), codec.encode(answer, "answer")
+
+        def work(tx: Transaction) -> None:
+            gate = _locked(tx, step_id)
+            now = self._database.now()
+            _refuse_unless_open(tx, gate, now)
+            check_answer(gate, codec.decode(text))
+            workflows.add_answer(tx, id=step_id, answer=text, answered_by=actor, reason=storable(why), now=now)
+            workflows.complete_gate(tx, id=step_id, response=text, actor=actor, reason=reason_of(why), now=now)
+
+        self._database.transact(work)
+
+
+def _locked(tx: Transaction, step_id: int) -> LockedGate:
+    gate = workflows.lock_gate(tx, id=step_id)
+    if gate is None:
+        raise StepNotFound(f"step {step_id} does not exist")
+    if gate.kind != "gate":
+        raise ActionRefused(f"step {step_id} ({gate.label}) is not a gate; nothing changed")
+    return gate
+
+
+def expiry_of(gate: LockedGate | DueGate) -> datetime | None:
+    """When an open gate expires."""
+    text = (gate.decision or {}).get(EXPIRES_AT)
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _refuse_unless_open(tx: Transaction, gate: LockedGate, now: datetime) -> None:
+    name = f"gate {gate.template!r} (step {gate.id})"
+    given = workflows.answer_of(tx, id=gate.id)
+    if given is not None and (gate.state is State.PENDING or gate.state is State.COMPLETED):
+        raise ActionRefused(
+            f"{name} was answered by {given.answered_by} at {given.answered_at:%Y-%m-%d %H:%M:%S}; nothing changed"
+        )
+    if gate.state is not State.PENDING:
+        raise ActionRefused(f"{name} is {gate.state} and takes no answer; nothing changed")
+    if gate.status != OPEN:
+        raise ActionRefused(f"{name} is not open yet: it waits for other steps; nothing changed")
+    if (expiry := expiry_of(gate)) is not None and expiry <= now:
+        raise ActionRefused(f"{name} expired at {expiry:%Y-%m-%d %H:%M:%S}; nothing changed. Retry it to open it again")
+
+
+def check_answer(gate: LockedGate | DueGate, answer: Any) -> None:
+    """Refuse an answer that does not match the schema that the workflow declares for it."""
+    schema = decode_plan(gate.plan).result_schema if gate.plan else None
+    try:
+        check_value(answer, schema, "answer")
+    except SchemaMismatch as mismatch:
+        raise ActionRefused(f"gate {gate.template!r} (step {gate.id}): {mismatch}; nothing changed") from mismatch
+
+
+def close_due_gates(tx: Transaction, group: str, actor: str, now: datetime) -> int:
+    """Apply the answers that plain SQL has written, and fail the gates that have expired."""
+    gates = workflows.due_gates(tx, group=group, now=now)
+    for gate in gates:
+        expiry = expiry_of(gate)
+        in_time = gate.answered_at is not None and (expiry is None or gate.answered_at < expiry)
+        if gate.answered_by is None or gate.answer is None or not in_time:
+            message = f"nobody answered within {timedelta(seconds=decode_plan(gate.plan).expires or 0)}"
+            workflows.expire_gate(tx, id=gate.id, message=message, actor=actor, now=now)
+        else:
+            _apply_answer(tx, gate, gate.answered_by, gate.answer, now)
+    return len(gates)
+
+
+def _apply_answer(tx: Transaction, gate: DueGate, answered_by: str, answer: str, now: datetime) -> None:
+    try:
+        check_answer(gate, codec.decode(answer))
+    except (ActionRefused, ValueError) as error:
+        _LOGGER.warning("an answer by %s is refused: %s", answered_by, error)
+        workflows.delete_answer(tx, id=gate.id)
+        workflows.postpone_gate(tx, id=gate.id, due_at=expiry_of(gate))
+        return
+    actor = answered_by if answered_by.startswith("operator:") else actor_of(answered_by)
+    workflows.complete_gate(tx, id=gate.id, response=answer, actor=actor, reason=reason_of(gate.reason), now=now)
