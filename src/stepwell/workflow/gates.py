@@ -11,7 +11,7 @@ from stepwell.model.actors import actor_of, reason_of, storable
 from stepwell.model.errors import ActionRefused, StepNotFound
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import workflows
+from stepwell.store.engine import operator, workflows
 from stepwell.store.engine.workflows import DueGate, LockedGate
 from stepwell.workflow.inputs import decode_plan
 from stepwell.workflow.schema import SchemaMismatch, check_value
@@ -39,7 +39,7 @@ class Gates:
             _refuse_unless_open(tx, gate, now)
             check_answer(gate, codec.decode(text))
             workflows.add_answer(tx, id=step_id, answer=text, answered_by=actor, reason=storable(why), now=now)
-            workflows.complete_gate(tx, id=step_id, response=text, actor=actor, reason=reason_of(why), now=now)
+            operator.answer_gate(tx, id=step_id, response=text, actor=actor, reason=reason_of(why), now=now)
 
         self._database.transact(work)
 
@@ -106,4 +106,4 @@ def _apply_answer(tx: Transaction, gate: DueGate, answered_by: str, answer: str,
         workflows.postpone_gate(tx, id=gate.id, due_at=expiry_of(gate))
         return
     actor = answered_by if answered_by.startswith("operator:") else actor_of(answered_by)
-    workflows.complete_gate(tx, id=gate.id, response=answer, actor=actor, reason=reason_of(gate.reason), now=now)
+    operator.answer_gate(tx, id=gate.id, response=answer, actor=actor, reason=reason_of(gate.reason), now=now)

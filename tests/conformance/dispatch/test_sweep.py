@@ -228,8 +228,8 @@ def test_a_member_that_its_block_forgot_holds_back_its_successor_again(engine: E
     ("column", "wrong", "finding"),
     [
         ("ended", True, "it is Pending, but its block entry is outdated"),
-        ("index", 7, "its block entry has the wrong block, type or index"),
-        ("type", "resolve-exception", "its block entry has the wrong block, type or index"),
+        ("index", 7, "its block entry has the wrong block, type, index or workflow"),
+        ("type", "resolve-exception", "its block entry has the wrong block, type, index or workflow"),
     ],
 )
 def test_a_member_that_its_block_knows_wrongly_is_noted_as_it_is(

@@ -100,7 +100,11 @@ def statements() -> dict[str, str]:
     """The SQL of each module of verbs, on both databases, and the rows that its functions insert."""
     found: dict[str, str] = {}
     for path in (PACKAGE / "store" / "sql").rglob("*.sql"):
-        text = re.sub(r"--.*", "", path.read_text(encoding="utf-8")).replace("@agenda\n", "steps_agenda\n")
+        text = (
+            re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
+            .replace("@agenda\n", "steps_agenda\n")
+            .replace("@unconcluded\n", "steps_unconcluded\n")
+        )
         found[path.stem] = found.get(path.stem, "") + text
     for path in (PACKAGE / "store" / "engine").glob("*.py"):
         inserted = re.findall(r'tx\.insert\(\s*"(\w+)"', path.read_text(encoding="utf-8"))
@@ -134,7 +138,7 @@ def readers(table: str) -> set[str]:
 
 def is_written_by_the_database(table: str) -> bool:
     """Whether a trigger does; but only the state of a step is news: times and the spelling of a UUID are not."""
-    return table != "steps" and (writes(schema("triggers.sql"), table) or writes(schema("effects.sql"), table))
+    return table != "steps" and (writes(schema("*triggers.sql"), table) or writes(schema("effects.sql"), table))
 
 
 def test_a_name_that_does_not_exist_is_found() -> None:

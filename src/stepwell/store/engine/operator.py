@@ -64,6 +64,14 @@ def revive(tx: Transaction, *, ids: Sequence[int], actor: str, reason: str, now:
 
 
 @transition
+def answer_gate(
+    tx: Transaction, *, id: int, response: str, actor: str, reason: str | None, now: datetime
+) -> list[Change]:
+    """Complete an open gate with its answer."""
+    ...
+
+
+@transition
 def make_dormant_again(tx: Transaction, *, id: int, actor: str, now: datetime) -> list[Change]:
     """A handler that was revived with its parent waits for a failure again."""
     ...

@@ -10,7 +10,7 @@ import msgspec
 from stepwell.model.states import State
 from stepwell.model.step import Json
 from stepwell.store.changes import Change
-from stepwell.store.statement import change, change_and_wake, query, transition, transition_in_tick
+from stepwell.store.statement import change, change_and_wake, query, transition_in_tick
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
@@ -317,12 +317,6 @@ def delete_answer(tx: Transaction, *, id: int) -> int: ...
 
 @change
 def postpone_gate(tx: Transaction, *, id: int, due_at: datetime | None) -> int: ...
-
-
-@transition
-def complete_gate(
-    tx: Transaction, *, id: int, response: str, actor: str, reason: str | None, now: datetime
-) -> list[Change]: ...
 
 
 @transition_in_tick

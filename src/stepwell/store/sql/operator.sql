@@ -25,9 +25,16 @@ UPDATE steps SET @to('Completed'), reason = :reason, response = :response,
     own_code_done_at = coalesce(own_code_done_at, :now), completed_at = :now
 WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Cancelled')
   -- Before a gate opens, an answer would be too early.
-  AND (kind <> 'gate' OR state NOT IN ('Pending', 'NotRunnable')
+  AND (kind <> 'gate' OR steps.state NOT IN ('Pending', 'NotRunnable')
        OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate'))
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+@changes;
+
+-- name: answer_gate(id, response, actor, reason, now)
+-- The answer to an open gate.
+UPDATE steps SET @to('Completed'), reason = :reason, response = :response, own_code_done_at = :now, completed_at = :now
+WHERE id = :id AND kind = 'gate' AND state = 'Pending'
+  AND EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate')
 @changes;
 
 -- name: make_dormant_again(id, actor, now)

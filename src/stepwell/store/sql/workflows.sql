@@ -123,12 +123,6 @@ DELETE FROM step_answers WHERE step_id = :id;
 -- name: postpone_gate(id, due_at)!
 UPDATE steps_agenda SET due_at = :due_at WHERE step_id = :id AND status = 'gate';
 
--- name: complete_gate(id, response, actor, reason, now)
-UPDATE steps SET @to('Completed'), reason = :reason, response = :response, own_code_done_at = :now, completed_at = :now
-WHERE id = :id AND kind = 'gate' AND state = 'Pending'
-  AND EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate')
-@changes;
-
 -- name: expire_gate(id, message, actor, now)
 UPDATE steps SET @to('Failed'), reason = 'gate_expired', error_message = :message, last_error = :message, completed_at = :now
 WHERE id = :id AND kind = 'gate' AND state = 'Pending'
