@@ -121,3 +121,23 @@ def remove_workflow_from_agenda(tx: Transaction, *, workflow: str) -> int: ...
 
 @change
 def mark_workflow(tx: Transaction, *, workflow: str) -> int: ...
+
+
+@transition
+def cancel_workflow_steps(tx: Transaction, *, workflow: str, actor: str, now: datetime) -> list[Change]:
+    """Cancel everything of a declared workflow that has not ended, and what could not run."""
+    ...
+
+
+@change
+def record_cancellation(tx: Transaction, *, workflow: str, actor: str, reason: str, now: datetime) -> int: ...
+
+
+@change
+def resolve_workflow(tx: Transaction, *, workflow: str, actor: str, reason: str, now: datetime) -> int: ...
+
+
+@query
+def unconcluded_of_workflow(tx: Transaction, *, workflow: str) -> list[int]:
+    """What a retry of the whole workflow revives."""
+    ...

@@ -115,3 +115,22 @@ WHERE d."group" @in(SELECT "group" FROM steps WHERE uuid = :workflow
                     UNION ALL
                     SELECT "group" FROM steps WHERE workflow_id = :workflow AND workflow_id <> uuid)
 ORDER BY d."group" @postgres(FOR UPDATE);
+
+-- name: cancel_workflow_steps(workflow, actor, now)
+UPDATE steps SET @to('Cancelled'), reason = 'workflow_cancelled', completed_at = :now
+WHERE workflow_id = :workflow AND workflow_id <> uuid AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
+@changes;
+
+-- name: record_cancellation(workflow, actor, reason, now)!
+UPDATE steps_workflows SET cancelled_at = :now, actor = :actor, reason = :reason WHERE id = :workflow;
+
+-- name: resolve_workflow(workflow, actor, reason, now)!
+UPDATE steps_workflows SET state = 'resolved_manually', actor = :actor, reason = :reason, updated_at = :now
+WHERE id = :workflow AND state IN ('error', 'cancelled');
+
+-- name: unconcluded_of_workflow(workflow)
+-- What a retry of the whole workflow revives: every step that ended without concluding, but for dormant handlers.
+SELECT s.id FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+WHERE u.workflow_id = :workflow AND s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+  AND coalesce(s.reason, '') <> 'dormant'
+ORDER BY s.id;
