@@ -36,6 +36,7 @@ from stepwell.model.errors import (
 )
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
+from stepwell.operate.actions import Retried
 from stepwell.run.current import current_step
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
@@ -63,6 +64,7 @@ __all__ = [
     "NonNotifiable",
     "Permanent",
     "Reschedule",
+    "Retried",
     "Retry",
     "RunningStep",
     "SchemaError",

@@ -57,7 +57,9 @@ class Claimer:
         return [claimed[id] for id in ids if id in claimed]
 
     def _pick(self, tx: Transaction, limit: int, running: Mapping[str, int]) -> list[int]:
-        headroom = headroom_for_claim(tx) if claims.begin_claim(tx) else None
+        # With several slots, the next steps begin side by side anyway, and waiting for ticks would cost throughput.
+        is_limited = claims.begin_claim(tx, worker=self._worker.id, in_order=self._worker.slots == 1)
+        headroom = headroom_for_claim(tx) if is_limited else None
         found = claims.pick_for_claim(
             tx,
             worker=self._worker.id,

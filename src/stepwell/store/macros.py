@@ -154,6 +154,8 @@ _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
     "not_in": lambda what: "<> ALL(CAST({} AS {}[]))".format(*_parameter(what)),
     "array": lambda what: "CAST({} AS {}[])".format(*_parameter(what)),
     "time": lambda what: f"CAST({what} AS timestamptz)",  # of a parameter whose type PostgreSQL cannot infer
+    # The number of the lock that a tick holds while it dispatches to a queue.
+    "queue_lock": lambda what: f"hashtextextended('dispatch in ' || current_schema() || ' to ' || {what}, 0)",
 }
 
 _MACRO: Final = re.compile(r"@(\w+)(\()?")

@@ -53,7 +53,7 @@ def walk(open_app: Opener, seed: str, *, length: int, slots: int, reopens: bool 
     """One long game; `seed` plays it again."""
     chance = random.Random(seed)
     machine = Machine(open_app, slots, reopens)
-    machine.start(SHAPES[0])
+    machine.start(SHAPES[0], 0.0)
     try:
         for number in range(length):
             weights, moves = zip(*_moves(machine, chance), strict=True)
@@ -84,11 +84,11 @@ def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callabl
     meanwhile = chance.choice(("", "", "", "cancel", "fail", "skip", "retry"))
     creating = 1 if len(nodes) < 50 else 0
     moves: list[tuple[float, Callable[[], Any]]] = [
-        (3 * creating, lambda: machine.create_many(chance.choice(SHAPES))),
+        (3 * creating, lambda: machine.create_many(chance.choice(SHAPES), 5.0 * coin)),
         (creating, lambda: machine.create_root(number < 2, 5.0 * coin)),
-        (3 * creating, lambda: machine.create_child(parent.id, index, number < 6, after, rule)),
+        (3 * creating, lambda: machine.create_child(parent.id, index, number < 6, after, rule, 30.0 * coin)),
         (2 * creating, lambda: machine.join_block(beside, index, number < 5)),
-        (creating, lambda: machine.create_dependent(after or [step], rule)),
+        (creating, lambda: machine.create_dependent(after or [step], rule, 5.0 * coin)),
         (4, lambda: machine.run_phases_in_any_order(step, order, number % 10 + 1, coin, meanwhile)),
         (2, machine.tick_once),
         (2, machine.tick_until_quiet),
@@ -158,8 +158,8 @@ def test_any_operations_in_any_order_agree_with_the_model_on_postgres(postgres_u
 def _emptied(url: str) -> Opener:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "TRUNCATE steps, step_dependencies, step_transitions, workflows, workers, worker_lanes, steps_agenda, "
-            "steps_unconcluded, steps_marks, steps_dispatcher_ticks RESTART IDENTITY CASCADE"
+            "TRUNCATE steps, step_dependencies, step_transitions, steps_workflows, steps_workers, steps_worker_lanes, "
+            "steps_agenda, steps_unconcluded, steps_marks, steps_dispatcher_ticks RESTART IDENTITY CASCADE"
         )
         connection.execute("ALTER SEQUENCE steps_round_robin RESTART")
         connection.execute("UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, ended_early = false")

@@ -47,7 +47,7 @@ NUMBERS = {
 }  # fmt: skip
 TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
-FLAGS = {"open_too", "ended_early", "shares_block", "has_dependents"}
+FLAGS = {"open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents"}
 
 
 def _sql(app: Stepwell) -> dict[str, str]:

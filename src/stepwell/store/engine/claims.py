@@ -28,8 +28,8 @@ class Candidate(msgspec.Struct, array_like=True, frozen=True):
 
 
 @query
-def begin_claim(tx: Transaction) -> bool:
-    """Whether any limits are set."""
+def begin_claim(tx: Transaction, *, worker: str, in_order: bool) -> bool:
+    """Whether any limits are set; `in_order`: once no tick is dispatching to the queues of the worker."""
     ...
 
 

@@ -12,7 +12,3 @@ WHERE l.worker_id = :worker
            WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = l.queue AND a.action = l.action
            ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL)
 LIMIT 1;
-
--- name: begin_claim()
--- Whether any limits are set.
-SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited @keep_to_indexes;

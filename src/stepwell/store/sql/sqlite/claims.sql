@@ -1,3 +1,7 @@
+-- name: begin_claim()
+-- Whether any limits are set. (There is one writer at a time, so no tick is dispatching meanwhile.)
+SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
+
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
 -- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
 -- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
