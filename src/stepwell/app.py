@@ -90,7 +90,7 @@ class Stepwell:
             self.database, self.jobs, self._finisher, self.limits, self.queues, lambda: name_of(self)
         )
         self.actions = Actions(self.database)
-        self.workflow_engine = WorkflowEngine(self.database, self._creator, self.jobs, uuids)
+        self.workflow_engine = WorkflowEngine(self.database, self._creator, self.jobs, uuids, self.actions)
         self.reader = Reader(self.database)
         self._crews: list[Crew] = []
 

@@ -51,7 +51,7 @@ class WorkflowActions:
             steps = operator.lock_for_revival(tx, ids=ids)
             refuse_leased(steps)
             reason = reason_of(why) if why else REVIVED
-            revive_all(tx, steps, actor=actor, reason=reason, now=self._database.now())
+            revive_all(tx, steps, actor, self._database.now(), reason=reason)
             return ids
 
         return self._database.transact(work)

@@ -5,20 +5,35 @@ from __future__ import annotations
 from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.model.ids import Uuid7Generator
+from stepwell.operate.actions import Actions
 from stepwell.store import Database
+from stepwell.workflow.actions import WorkflowActions
 from stepwell.workflow.decide import Decisions
 from stepwell.workflow.finalizer import Finalizer
 from stepwell.workflow.gates import Gates
 from stepwell.workflow.inputs import Inputs
+from stepwell.workflow.manual import refuse_bad_result, refuse_unskippable
+from stepwell.workflow.rerun import rerun
 from stepwell.workflow.start import Starter
 
 
 class WorkflowEngine:
     """Starts workflows and answers gates; its hooks settle workflows, decide about steps and supply their inputs."""
 
-    def __init__(self, database: Database, creator: Creator, jobs: Registry, uuids: Uuid7Generator) -> None:
+    def __init__(
+        self, database: Database, creator: Creator, jobs: Registry, uuids: Uuid7Generator, by_hand: Actions
+    ) -> None:
+        self._database = database
+        self._uuids = uuids
         self.starter = Starter(database, creator, jobs, uuids)
         self.gates = Gates(database)
+        self.actions = WorkflowActions(database)
+        by_hand.before_skip.append(refuse_unskippable)
+        by_hand.before_completion.append(refuse_bad_result)
         Finalizer(database)
         Decisions(database)
         Inputs(database)
+
+    def rerun(self, workflow_id: str, step: str, who: str, why: str | None = None) -> str:
+        """Start a copy of a workflow that runs again from this step; returns its id."""
+        return rerun(self._database, self.starter, self._uuids, workflow_id, step, who, why)

@@ -76,13 +76,21 @@ def load_sources(
             contexts.get(workflow),
             {row.template: _outcome(row) for row in upstream.get(step_id, ()) if row.template is not None},
             {
-                row.template: elements.get(row.child_block_uuid or "", [])
+                row.template: _elements_of(row, elements)
                 for row in upstream.get(step_id, ())
                 if row.kind == "map" and row.template is not None and row.template in needed[step_id]
             },
         )
         for step_id, workflow in steps.items()
     }
+
+
+def _elements_of(row: UpstreamStep, elements: Mapping[str, Sequence[Outcome]]) -> Sequence[Outcome]:
+    """A list that the map itself has as its result (it was empty, or completed by hand) comes before its elements."""
+    result = codec.decode(row.response) if row.state is State.COMPLETED else None
+    if isinstance(result, list):
+        return [Outcome(State.COMPLETED, each) for each in result]
+    return elements.get(row.child_block_uuid or "", ())
 
 
 def _outcome(row: UpstreamStep | Element) -> Outcome:

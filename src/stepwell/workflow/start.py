@@ -26,6 +26,14 @@ from stepwell.workflow.template import StepTemplate, Template
 GATE_ACTION: Final = "stepwell.gate"  # no worker has a job of this name
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedElement:
+    """An element of a map that a rerun copies."""
+
+    arguments: Any
+    planned: Planned
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """A checked request: everything that a new workflow needs beside its template."""
@@ -38,8 +46,10 @@ class Start:
     bypass_steps: Collection[str] = ()
     identity: str | None = None
     rerun_of: str | None = None
+    content_hash: str | None = None  # that of the workflow which is run again
     # Steps that a rerun copies instead of running them, by name.
     copies: Mapping[str, Planned] = field(default_factory=dict)
+    elements: Mapping[str, Sequence[CopiedElement]] = field(default_factory=dict)  # of copied maps
 
 
 class Starter:
@@ -79,7 +89,7 @@ class Starter:
             namespace=template.namespace,
             name=template.name,
             version=template.version,
-            content_hash=template.content_hash(),
+            content_hash=request.content_hash or template.content_hash(),
             state=WorkflowState.COMPLETE if idle else WorkflowState.PENDING,
             actor=request.initiator,
             context=request.context,
@@ -112,7 +122,19 @@ class Starter:
                 planned=planned,
                 **self._settings(step),
             )
-        return list(made.values())
+        elements = [
+            NewStep(
+                action=made[name].action,
+                arguments=element.arguments,
+                parent=made[name],
+                index=1,
+                label=name,
+                planned=element.planned,
+            )
+            for name, copied in request.elements.items()
+            for element in copied
+        ]
+        return [*made.values(), *elements]
 
     def _settings(self, step: StepTemplate) -> dict[str, Any]:
         """The settings of the step, or else those of its job."""

@@ -78,6 +78,9 @@ def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> N
             columns[name] = values
     if any(placement.declared for placement in placements):
         columns |= {name: list(map(read, placements)) for name, read in _OF_WORKFLOWS.items()}
+        columns["completed_at"] = [
+            tx.timestamp(now) if placement.state.is_terminal else None for placement in placements
+        ]
     moments = [due(placement.draft, now) for placement in placements]
     if moments.count(None) < len(moments):
         columns["dispatch_after"] = [None if moment is None else tx.timestamp(moment) for moment in moments]

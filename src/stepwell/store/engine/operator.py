@@ -27,6 +27,9 @@ class LockedStep(msgspec.Struct, frozen=True):
     parent_step_id: int | None
     own_code_done_at: datetime | None
     child_block_uuid: str | None
+    kind: str
+    template: str | None
+    element: int | None
 
     def __str__(self) -> str:
         return f"step {self.id} ({self.label or self.action})"

@@ -174,6 +174,19 @@ class Plan(msgspec.Struct, frozen=True):
     plan: str | None
 
 
+class PlannedRow(msgspec.Struct, frozen=True):
+    """A step of a template, or an element of a map; what user code gave is JSON text."""
+
+    id: int
+    template: str
+    element: int | None
+    kind: str
+    plan: str | None
+    state: State
+    arguments: str
+    response: str | None
+
+
 class Context(msgspec.Struct, frozen=True):
     id: str
     context: str | None
@@ -338,6 +351,14 @@ def elements(tx: Transaction, *, blocks: Sequence[str]) -> list[Element]:
 
 @query
 def plans(tx: Transaction, *, ids: Sequence[int]) -> list[Plan]: ...
+
+
+@query
+def plans_of_dependents(tx: Transaction, *, id: int) -> list[str]: ...
+
+
+@query
+def planned_steps(tx: Transaction, *, id: str) -> list[PlannedRow]: ...
 
 
 @query

@@ -89,7 +89,7 @@ WHERE e.depends_on_id @in(:ids bigint);
 
 -- name: lock_for_revival(ids)
 SELECT id, label, action, state, reason, type, attempts, lease_worker, parent_step_id, own_code_done_at, has_children,
-       child_block_uuid
+       child_block_uuid, kind, template, element
 FROM steps WHERE id @in(:ids bigint) ORDER BY id @postgres(FOR NO KEY UPDATE);
 
 -- name: handlers_that_ran(ids)

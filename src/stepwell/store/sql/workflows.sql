@@ -143,5 +143,15 @@ ORDER BY block_uuid, element;
 -- name: plans(ids)
 SELECT id, plan FROM steps WHERE id @in(:ids bigint);
 
+-- name: plans_of_dependents(id)
+SELECT s.plan FROM step_dependencies e JOIN steps s ON s.id = e.step_id
+WHERE e.depends_on_id = :id AND s.plan IS NOT NULL;
+
+-- name: planned_steps(id)
+-- The steps of a template, and the elements of its maps.
+SELECT id, template, element, kind, plan, state, arguments, response FROM steps
+WHERE workflow_id = :id AND workflow_id <> uuid AND template IS NOT NULL
+ORDER BY template, element;
+
 -- name: contexts(ids)
 SELECT id, context FROM steps_workflows WHERE id @in(:ids uuid);
