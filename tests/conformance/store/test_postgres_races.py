@@ -5,11 +5,9 @@ SQLite lets one writer in at a time, so none of these can happen there.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -20,6 +18,7 @@ from stepwell.run.claim import Claimer
 from stepwell.store.engine import agenda
 from stepwell.store.statement import Statement
 from stepwell.testing import ManualClock
+from tests.conformance.support.asides import Aside
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import GROUP, make_succeed, run, run_level, tick
 
@@ -27,49 +26,6 @@ from tests.conformance.support.ticks import GROUP, make_succeed, run, run_level,
 @pytest.fixture
 def database_url(postgres_url: str) -> str:
     return postgres_url
-
-
-class Aside:
-    """Something that runs in a thread of its own, on connections of its own, until it waits for a lock or ends."""
-
-    def __init__(self, url: str, clock: ManualClock, work: Callable[[Stepwell], Any]) -> None:
-        self._name = f"aside {uuid4().hex[:12]}"
-        self._url = f"{url}&application_name={self._name.replace(' ', '%20')}"
-        self._clock = clock
-        self._work = work
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            with Stepwell(self._url, clock=self._clock) as app:
-                self._work(app)
-        except BaseException as error:
-            self._error = error
-
-    def waits(self) -> None:
-        """Return when it waits for a lock that somebody else holds."""
-        with psycopg.connect(self._url.split("&application_name")[0], autocommit=True) as connection:
-            while self._thread.is_alive():
-                found = connection.execute(
-                    "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'",
-                    (self._name,),
-                ).fetchone()
-                if found:
-                    return
-        self.ends()
-        raise AssertionError("it ended without waiting for anybody")
-
-    def waits_or_ends(self) -> None:
-        """Return when it waits for a lock, or is over."""
-        with suppress(AssertionError):
-            self.waits()
-
-    def ends(self) -> None:
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
 
 
 @contextmanager

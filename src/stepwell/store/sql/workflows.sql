@@ -46,7 +46,7 @@ ORDER BY id @postgres(FOR UPDATE);
 -- name: settle(ids, actor, now)
 UPDATE steps_workflows SET
     state = (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id),
-    reason = NULL, actor = :actor, updated_at = @sqlite(max)@postgres(greatest)(updated_at, :now),
+    reason = CASE WHEN cancelled_at IS NOT NULL THEN reason END, actor = :actor, updated_at = @sqlite(max)@postgres(greatest)(updated_at, :now),
     settled_at = CASE (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id)
                  WHEN 'in_progress' THEN NULL ELSE :now END
 WHERE id @in(:ids uuid)
