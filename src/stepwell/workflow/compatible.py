@@ -86,7 +86,7 @@ def _takes_literal(target: Any, source: Any, seen: frozenset[tuple[int, int]]) -
 
 def _takes_object(target: Any, source: Any, seen: frozenset[tuple[int, int]]) -> bool:
     from_fields, to_fields = fields_of(source), fields_of(target)
-    if isinstance(target, type) and isinstance(source, type) and issubclass(source, target):
+    if target in getattr(source, "__mro__", ()):
         return True
     if to_fields is not None:
         return _takes_fields(to_fields, from_fields, _value_type(source), seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from stepwell.define.signature import convert, decodable
 from stepwell.model import codec
@@ -12,6 +12,8 @@ from stepwell.model.errors import InvalidRequest, UnstorableValue
 from stepwell.workflow import schemas
 from stepwell.workflow.annotations import UNKNOWN
 from stepwell.workflow.words import shown
+
+_PLACE: Final = re.compile(r" - at `\$([^`]*)`$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Context:
         except UnstorableValue as error:
             raise InvalidRequest(f"{whose}: {error}; nothing was started") from error
         except (ValueError, TypeError) as error:
-            raise InvalidRequest(f"{whose}: {_with_path(str(error))}; nothing was started") from error
+            raise InvalidRequest(f"{whose}: {'; '.join(_messages(error))}; nothing was started") from error
         return stored
 
     def _stored(self, given: Any) -> Any:
@@ -78,6 +80,20 @@ def context_of(declared: Any, what: str = "context") -> Context:
         return Context(problem=f"{what}: no JSON schema can be made of {shown(declared)}: {error}")
 
 
+def _messages(error: Exception) -> list[str]:
+    """What is wrong, each with its path; the errors of pydantic are several in one."""
+    of_pydantic: Any = next((each for each in (error, error.__cause__) if hasattr(each, "errors")), None)
+    if of_pydantic is None:
+        return [_with_path(str(error))]
+    around = _PLACE.search(str(error))
+    start = f"context{'' if around is None else around[1]}"
+    return [f"{start}{_steps_of(each['loc'])}: {each['msg']}" for each in of_pydantic.errors()]
+
+
+def _steps_of(location: tuple[str | int, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+
+
 def _with_path(message: str) -> str:
     """An error of a model, with its path first: `context.lines[0]: Expected int`.
 
@@ -86,5 +102,5 @@ def _with_path(message: str) -> str:
     """
     if message.startswith("context"):
         return message
-    place = re.search(r" - at `(key in )?\$([^`]*)`$", message)
-    return f"context: {message}" if place is None else f"context{place[2]}: {message[: place.start()]}"
+    place = _PLACE.search(message)
+    return f"context: {message}" if place is None else f"context{place[1]}: {message[: place.start()]}"

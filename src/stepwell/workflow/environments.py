@@ -77,6 +77,13 @@ class Environments:
         return msgspec.structs.replace(applied, base_hash=template.content_hash())
 
 
+def queues_of(template: Template) -> set[str]:
+    """Every queue that its steps may be created in."""
+    overrides = [settings for steps in template.environments.values() for settings in steps.values()]
+    named = [step.queue for step in template] + [settings.get("queue") for settings in overrides]
+    return {queue for queue in named if queue is not None}
+
+
 def _overridden(steps: Sequence[Declaration], overrides: Mapping[str, Mapping[str, Any]]) -> list[Declaration]:
     """The steps with the settings of an environment; constant arguments are merged."""
 

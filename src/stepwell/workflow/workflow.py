@@ -12,7 +12,7 @@ from stepwell.model.errors import StepwellError, WorkflowDefinitionError
 from stepwell.model.step import TriggerRule
 from stepwell.workflow.context import context_of
 from stepwell.workflow.declaration import Declaration, shape_of
-from stepwell.workflow.environments import Environments
+from stepwell.workflow.environments import Environments, queues_of
 from stepwell.workflow.options import GRAPH, KEYWORDS, Duration, MapDecorator, Source, StepDecorator, StepOptions
 from stepwell.workflow.problems import Problem
 from stepwell.workflow.registering import code_of, registered_job
@@ -245,6 +245,7 @@ class Workflow(Generic[C]):
         if template is None or environments:
             return list(dict.fromkeys(map(self._show, [*found, *environments])))
         self._declared = self._environments.declared_in(template)
+        self._workflows.app.queues.add(queues_of(self._declared))
         return []
 
     def check(self) -> Template:

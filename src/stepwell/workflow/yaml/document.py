@@ -12,7 +12,7 @@ _MAX_VALUES: Final = 100_000  # after aliases are replaced by what they refer to
 _MAX_DEPTH: Final = 64
 
 _TAG: Final = "tag:yaml.org,2002:"
-_YAML_11_BOOLEAN: Final = re.compile(r"(?i:yes|no|on|off|y|n)")
+_YAML_11_BOOLEAN: Final = re.compile(r"(?i:yes|no|on|off)")
 _SEXAGESIMAL: Final = re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?")
 _LEADING_ZERO: Final = re.compile(r"[-+]?0[0-9_]+")
 
