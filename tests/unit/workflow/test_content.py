@@ -83,7 +83,8 @@ def test_in_development_a_version_can_be_replaced_with_its_code(app: Stepwell) -
 
 def test_versions_are_ordered_by_number() -> None:
     ordered = ["0.9", "1-rc.1", "1", "1.9", "1.10", "2", "9", "10", "2026.1"]
-    assert sorted(ordered[::-1], key=version_key) == ordered
+    shuffled = ordered[::-1]
+    assert sorted(shuffled, key=version_key) == ordered
 
 
 # Through YAML and back -------------------------------------------------------------------------------------

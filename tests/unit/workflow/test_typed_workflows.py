@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, assert_type
@@ -52,7 +53,7 @@ def results(app: Stepwell, run: Run) -> None:
     by_schema = fulfil.gate("by_schema", result={"type": "object"})
     sync = fulfil.step(arguments={"account": 1})(Sync)
     sync_later = fulfil.step()(SyncLater)
-    sync_each = fulfil.step(name="each", each={"account": "context.lines"})(Sync)
+    sync_each = fulfil.step(name="each", each={"account": fulfil.step(numbers)})(Sync)
     job = fulfil.step(arguments={"number": 1})(app.job()(double))
 
     assert_type(run.result(payment), Receipt)
@@ -68,7 +69,13 @@ def results(app: Stepwell, run: Run) -> None:
     assert_type(run.result(job), int)
     assert_type(payment(Order(1)), Receipt)
     assert_type(label(Line("a"), payment=Receipt(1.0)), Label)
-    assert_type(later(Receipt(1.0)), Coroutine[Any, Any, str])
+    waiting = later(Receipt(1.0))
+    assert_type(waiting, Coroutine[Any, Any, str])
+    assert_type(asyncio.run(waiting), str)
+
+
+def numbers() -> list[int]:
+    return [1, 2]
 
 
 def double(number: int) -> int:
