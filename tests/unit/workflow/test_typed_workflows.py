@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, assert_type
 
@@ -69,9 +68,7 @@ def results(app: Stepwell, run: Run) -> None:
     assert_type(run.result(job), int)
     assert_type(payment(Order(1)), Receipt)
     assert_type(label(Line("a"), payment=Receipt(1.0)), Label)
-    waiting = later(Receipt(1.0))
-    assert_type(waiting, Coroutine[Any, Any, str])
-    assert_type(asyncio.run(waiting), str)
+    assert_type(asyncio.run(later(Receipt(1.0))), str)
 
 
 def numbers() -> list[int]:
