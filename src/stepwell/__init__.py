@@ -24,6 +24,7 @@ from stepwell.model.errors import (
     DatabaseBusy,
     DatabaseUnavailable,
     IllegalTransition,
+    InvalidRequest,
     InvalidStep,
     KeyConflict,
     SchemaError,
@@ -33,6 +34,8 @@ from stepwell.model.errors import (
     StepwellError,
     UnknownAction,
     UnstorableValue,
+    WorkflowDefinitionError,
+    WorkflowNotFound,
 )
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
@@ -41,6 +44,10 @@ from stepwell.run.current import current_step
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
+from stepwell.workflow.outcome import Outcome
+from stepwell.workflow.steps import DeclaredStep, Gate
+from stepwell.workflow.template import Template
+from stepwell.workflow.workflow import Workflow
 
 __version__ = "0.1.0"
 
@@ -48,10 +55,13 @@ __all__ = [
     "ActionRefused",
     "DatabaseBusy",
     "DatabaseUnavailable",
+    "DeclaredStep",
     "DivideTotalValueEqually",
+    "Gate",
     "Handle",
     "HashRange",
     "IllegalTransition",
+    "InvalidRequest",
     "InvalidStep",
     "Job",
     "JobDefinition",
@@ -62,6 +72,7 @@ __all__ = [
     "NOT_COMPLETED",
     "NewStep",
     "NonNotifiable",
+    "Outcome",
     "Permanent",
     "Reschedule",
     "Retried",
@@ -79,9 +90,13 @@ __all__ = [
     "Stepwell",
     "StepwellError",
     "Stop",
+    "Template",
     "Transition",
     "UniqueId",
     "UnknownAction",
     "UnstorableValue",
+    "Workflow",
+    "WorkflowDefinitionError",
+    "WorkflowNotFound",
     "current_step",
 ]

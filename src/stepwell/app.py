@@ -46,6 +46,7 @@ from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
 from stepwell.store.migrate import ensure_schema, migrate
 from stepwell.workflow.engine import WorkflowEngine
+from stepwell.workflow.workflows import Workflows
 
 R = TypeVar("R")
 
@@ -92,6 +93,7 @@ class Stepwell:
         self.actions = Actions(self.database)
         self.workflow_engine = WorkflowEngine(self.database, self._creator, self.jobs, uuids, self.actions)
         self.reader = Reader(self.database)
+        self.workflows = Workflows(self)
         self._crews: list[Crew] = []
 
     def open(self) -> Self:
@@ -160,6 +162,7 @@ class Stepwell:
 
     def inline_runner(self, *, queues: Sequence[str] = (), slots: int = 8, watch: Watch | None = None) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
+        self.workflows.check()
         queues = queues or default_queues(self.queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
@@ -169,6 +172,7 @@ class Stepwell:
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
+        self.workflows.check()
         return self._workers.build(WorkerSettings(**settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
@@ -203,6 +207,7 @@ class Stepwell:
 
     def run_until_idle(self, *, slots: int = 8, watch: Watch | None = None, max_rounds: int = 100_000) -> int:
         """Dispatch and run inline until no step can run now; returns the number of runs."""
+        self.workflows.check()
         queues = default_queues(self.queues())
         runner = InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch, waits_for_ticks=False)
         try:

@@ -24,6 +24,10 @@ class Registry:
             raise StepwellError(f"the action {job.action!r} is already registered with this app")
         self._jobs[job.action] = job
 
+    def remove(self, action: str) -> None:
+        """Forget a job, to register other code for its action."""
+        self._jobs.pop(action, None)
+
     def draft(self, action: str, arguments: Any, settings: dict[str, Any]) -> NewStep:
         """A new step; if the action is registered, with the settings of its job and validated arguments."""
         if action in self:
@@ -34,6 +38,9 @@ class Registry:
         """The same for a draft that was not made by its job."""
         is_by_hand = not isinstance(draft, JobStep) and draft.action in self
         return self[draft.action].draft_like(draft) if is_by_hand else draft
+
+    def get(self, action: str) -> JobDefinition[..., Any] | None:
+        return self._jobs.get(action)
 
     def actions(self) -> frozenset[str]:
         return frozenset(self._jobs)

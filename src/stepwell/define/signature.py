@@ -50,18 +50,18 @@ class Signature:
         self._names = dict.fromkeys(self._signature.parameters)  # in their order
         self._by_position = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
         self._needed = frozenset(each.name for each in parameters if each.default is each.empty)
-        hints = _hints(constructor)
+        hints = hints_of(constructor)
         self._types: dict[str, Any] = {}
         for parameter in parameters:
             if parameter.name == self._extras:
                 continue
-            hint = _decodable(hints.get(parameter.name))
+            hint = decodable(hints.get(parameter.name))
             if hint is not Any:
                 self._types[parameter.name] = hint
             elif _is_specific(hints.get(parameter.name, parameter.annotation)):
                 _warn(action, f"its parameter {parameter.name}", hints.get(parameter.name, parameter.annotation))
-        annotated = _hints(compute).get("return")
-        self._result = _decodable(annotated)
+        annotated = hints_of(compute).get("return")
+        self._result = decodable(annotated)
         if self._result is Any and _is_specific(annotated):
             _warn(action, "its result", annotated)
 
@@ -91,7 +91,7 @@ class Signature:
         """Check the value as it will arrive: after a JSON round trip."""
         stored = codec.decode(codec.encode(value, f"arguments.{name}"))
         try:
-            _convert(stored, hint)
+            convert(stored, hint)
         except (ValueError, TypeError) as error:
             raise InvalidStep(f"{self._action}: {name}: {error}; nothing was written") from error
 
@@ -101,14 +101,14 @@ class Signature:
         for name, hint in self._types.items():
             if name in typed and not (type(typed[name]) is hint and hint in _SIMPLE):
                 try:
-                    typed[name] = _convert(typed[name], hint)
+                    typed[name] = convert(typed[name], hint)
                 except (ValueError, TypeError) as error:
                     raise ValueError(f"{name}: {error}") from error
         return typed
 
     def result(self, stored: Any) -> Any:
         """A stored result converted to the annotated type; raises ValueError or TypeError if it does not fit."""
-        return stored if self._result is Any or stored is None else _convert(stored, self._result)
+        return stored if self._result is Any or stored is None else convert(stored, self._result)
 
     def result_or_stored(self, stored: Any) -> Any:
         """The same, or the stored value if it does not fit."""
@@ -118,7 +118,7 @@ class Signature:
             return stored
 
 
-def _hints(code: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(code: Callable[..., Any]) -> dict[str, Any]:
     """Its annotations, except those that cannot be resolved (a name that exists only for the type checker)."""
     target: Any = code.__init__ if isinstance(code, type) else code  # type: ignore[misc]
     try:
@@ -152,7 +152,7 @@ def _warn(action: str, what: str, hint: Any) -> None:
     )
 
 
-def _decodable(hint: Any) -> Any:
+def decodable(hint: Any) -> Any:
     """The type itself, or Any if it cannot be decoded from JSON."""
     if hint is None or hint is Any or hint is inspect.Parameter.empty:
         return Any
@@ -165,7 +165,7 @@ def _decodable(hint: Any) -> Any:
     return hint
 
 
-def _convert(value: Any, hint: Any) -> Any:
+def convert(value: Any, hint: Any) -> Any:
     return msgspec.convert(value, hint, str_keys=True, dec_hook=_make)
 
 

@@ -76,8 +76,8 @@ class AppNotFound(StepwellError):
     """The given `module:variable` is not an app."""
 
 
-class ConfigError(StepwellError):
-    """Invalid settings: one line for each problem, with its file and line or its environment variable."""
+class _WithProblems(StepwellError):
+    """Several problems, reported together: one line each."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__(*problems)
@@ -85,6 +85,22 @@ class ConfigError(StepwellError):
 
     def __str__(self) -> str:
         return "\n".join(self.problems)
+
+
+class ConfigError(_WithProblems):
+    """Invalid settings: one line for each problem, with its file and line or its environment variable."""
+
+
+class WorkflowDefinitionError(_WithProblems, ValueError):
+    """Workflows that cannot be defined: one line for each problem, from YAML with its file and line."""
+
+
+class WorkflowNotFound(StepwellError, LookupError):
+    """No workflow with this namespace, name and version is declared."""
+
+
+class InvalidRequest(StepwellError, ValueError):
+    """A request for a workflow that cannot be accepted: an invalid context, or a bypass that is not allowed."""
 
 
 class StepTimeout(StepwellError, TimeoutError):

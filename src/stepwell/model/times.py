@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any, Final
 
 MAX_SECONDS: Final = 100 * 365.25 * 86_400
+
+_DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_SECONDS_OF: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
+_DURATION: Final = re.compile("".join(rf"(?: *([0-9]+(?:\.[0-9]+)?) ?{unit})?" for unit in _SECONDS_OF))
 
 
 def problem_of_moment(moment: Any) -> str | None:
@@ -52,3 +57,19 @@ def seconds_of(time: Any) -> float | None:
     except (OverflowError, ValueError):
         return None
     return seconds if math.isfinite(seconds) else None
+
+
+def seconds_of_text(text: str) -> float | None:
+    """A duration in text as seconds; None if it is not one.
+
+    >>> seconds_of_text("1h30m"), seconds_of_text("0.5"), seconds_of_text("12:30")
+    (5400.0, 0.5, None)
+    """
+    text = text.strip()
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    parts = zip(match.groups(), _SECONDS_OF.values(), strict=True)
+    return math.fsum(float(number) * seconds for number, seconds in parts if number is not None)

@@ -109,6 +109,10 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
     context_schema: Any = None  # JSON schema; None: any JSON value
     steps: tuple[StepTemplate, ...] = ()
+    # Settings by environment and step, as declared; where they are applied, they are gone, and `base_hash` is the hash
+    # of the content without them.
+    environments: dict[str, dict[str, dict[str, Any]]] = {}
+    base_hash: str = ""
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name} version {self.version}"
@@ -124,7 +128,12 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         raise KeyError(name)
 
     def content_hash(self) -> str:
-        """A hash of everything that matters for a run: canonical JSON, without description and order of steps."""
-        content = msgspec.to_builtins(msgspec.structs.replace(self, description=""))
+        """A hash of everything that matters for a run: canonical JSON, without description and order of steps.
+
+        It is that of the content before the overrides of an environment.
+        """
+        if self.base_hash:
+            return self.base_hash
+        content = msgspec.to_builtins(msgspec.structs.replace(self, description="", environments={}))
         content["steps"] = sorted(content.get("steps", ()), key=lambda step: str(step["name"]))
         return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Final
 
+from stepwell.model.times import seconds_of_text
 from stepwell.service.config.kinds import BadValue, Flaw, Kind
 
 _LARGEST_INT: Final = 2**31 - 1  # of a column INTEGER in PostgreSQL
 _WHOLE: Final = re.compile(r"[+-]?[0-9][0-9_]*")
-_DECIMAL: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
-_SECONDS_OF: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1, "ms": 0.001}
-_DURATION: Final = re.compile("".join(rf"(?: *([0-9]+(?:\.[0-9]+)?) ?{unit})?" for unit in _SECONDS_OF))
 _SIZE: Final = re.compile(r"([0-9]{1,20}) ?([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -56,7 +53,7 @@ class Seconds(Kind[float]):
     most: float = 86_400.0 * 366  # a year; more is a mistake, and some platforms cannot wait much longer
 
     def read(self, value: object) -> float:
-        seconds = _seconds_of_text(value) if isinstance(value, str) else value
+        seconds = seconds_of_text(value) if isinstance(value, str) else value
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= self.least:
             raise BadValue(Flaw(value, f'at least {self.least:g} seconds, as a number or like "30s", "5m", "1h30m"'))
         if seconds > self.most:
@@ -65,17 +62,6 @@ class Seconds(Kind[float]):
 
     def read_text(self, text: str) -> float:
         return self.read(text)
-
-
-def _seconds_of_text(text: str) -> float | None:
-    text = text.strip()
-    if _DECIMAL.fullmatch(text):
-        return float(text)
-    match = _DURATION.fullmatch(text)
-    if match is None or not any(match.groups()):
-        return None
-    parts = zip(match.groups(), _SECONDS_OF.values(), strict=True)
-    return math.fsum(float(number) * seconds for number, seconds in parts if number is not None)
 
 
 @dataclass(frozen=True, slots=True)
