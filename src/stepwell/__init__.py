@@ -34,6 +34,7 @@ from stepwell.model.errors import (
     StepwellError,
     UnknownAction,
     UnstorableValue,
+    WorkflowConflict,
     WorkflowDefinitionError,
     WorkflowNotFound,
 )
@@ -45,6 +46,7 @@ from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 from stepwell.workflow.outcome import Outcome
+from stepwell.workflow.run import Run
 from stepwell.workflow.steps import DeclaredStep, Gate
 from stepwell.workflow.template import Template
 from stepwell.workflow.workflow import Workflow
@@ -77,6 +79,7 @@ __all__ = [
     "Reschedule",
     "Retried",
     "Retry",
+    "Run",
     "RunningStep",
     "SchemaError",
     "Skip",
@@ -96,6 +99,7 @@ __all__ = [
     "UnknownAction",
     "UnstorableValue",
     "Workflow",
+    "WorkflowConflict",
     "WorkflowDefinitionError",
     "WorkflowNotFound",
     "current_step",

@@ -46,7 +46,7 @@ class Handle(StepRef, Generic[R]):
         Raises `StepDidNotConclude` if it failed or was cancelled, and `StepTimeout` if it has not ended in time.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        for pause in _pauses():
+        for pause in poll_intervals():
             if self._ended():
                 break
             if deadline is not None and time.monotonic() >= deadline:
@@ -58,7 +58,7 @@ class Handle(StepRef, Generic[R]):
         return self._wait().__await__()
 
     async def _wait(self) -> R:
-        for pause in _pauses():
+        for pause in poll_intervals():
             if await asyncio.to_thread(self._ended):
                 break
             await asyncio.sleep(pause)
@@ -98,7 +98,7 @@ class Handle(StepRef, Generic[R]):
         return result
 
 
-def _pauses() -> Iterator[float]:
+def poll_intervals() -> Iterator[float]:
     pause, longest = POLL_SECONDS
     while True:
         yield pause

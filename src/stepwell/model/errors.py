@@ -95,10 +95,6 @@ class WorkflowDefinitionError(_WithProblems, ValueError):
     """Workflows that cannot be defined: one line for each problem, from YAML with its file and line."""
 
 
-class WorkflowNotFound(StepwellError, LookupError):
-    """No workflow with this namespace, name and version is declared."""
-
-
 class InvalidRequest(StepwellError, ValueError):
     """A request for a workflow that cannot be accepted: an invalid context, or a bypass that is not allowed."""
 

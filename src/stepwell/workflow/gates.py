@@ -14,7 +14,7 @@ from stepwell.store import Database, Transaction
 from stepwell.store.engine import operator, workflows
 from stepwell.store.engine.workflows import DueGate, LockedGate
 from stepwell.workflow.inputs import decode_plan
-from stepwell.workflow.schema import SchemaMismatch, check_value
+from stepwell.workflow.schemas import problems_of_value
 
 _LOGGER: Final = logging.getLogger("stepwell.workflows")
 OPEN: Final = "gate"  # its status on the agenda
@@ -77,10 +77,8 @@ def _refuse_unless_open(tx: Transaction, gate: LockedGate, now: datetime) -> Non
 def check_answer(gate: LockedGate | DueGate, answer: Any) -> None:
     """Refuse an answer that does not match the schema that the workflow declares for it."""
     schema = decode_plan(gate.plan).result_schema if gate.plan else None
-    try:
-        check_value(answer, schema, "answer")
-    except SchemaMismatch as mismatch:
-        raise ActionRefused(f"gate {gate.template!r} (step {gate.id}): {mismatch}; nothing changed") from mismatch
+    if schema is not None and (found := problems_of_value(schema, answer, "answer")):
+        raise ActionRefused(f"gate {gate.template!r} (step {gate.id}): {'; '.join(found)}; nothing changed")
 
 
 def close_due_gates(tx: Transaction, group: str, actor: str, now: datetime) -> int:

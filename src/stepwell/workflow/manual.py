@@ -9,7 +9,7 @@ from stepwell.store import Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.operator import LockedStep
 from stepwell.workflow.inputs import decode_plan
-from stepwell.workflow.schema import SchemaMismatch, check_value
+from stepwell.workflow.schemas import problems_of_value
 from stepwell.workflow.template import StepTemplate
 
 
@@ -37,10 +37,8 @@ def refuse_bad_result(tx: Transaction, step: LockedStep, result: Any) -> None:
         )
     if result is None and not takers:
         return
-    try:
-        check_value(result, schema, "the result")
-    except SchemaMismatch as mismatch:
-        raise ActionRefused(f"{step} cannot be completed with this result: {mismatch}; nothing changed") from mismatch
+    if schema is not None and (found := problems_of_value(schema, result, "result")):
+        raise ActionRefused(f"{step} cannot be completed with this result: {'; '.join(found)}; nothing changed")
 
 
 def _plan_of(tx: Transaction, step: LockedStep) -> StepTemplate | None:

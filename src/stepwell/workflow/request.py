@@ -85,14 +85,14 @@ def make_request(template: Template, context: Any, options: RequestOptions) -> R
 
 
 def identity_of(template: Template, request: Request) -> str | None:
-    """What must be unique within the namespace and name of a workflow; None if nothing must be.
+    """What must be unique among all workflows; None if nothing must be. A key belongs to its namespace and name.
 
     A hash covers namespace, name, context and bypassed steps: neither the version nor who asked, and why.
     """
     if request.identity == "unique":
         return None
     if request.identity == "key":
-        return f"key:{request.key}"
+        return f"{template.namespace}.{template.name} key:{request.key}"
     content = [template.namespace, template.name, _normal(request.context), sorted(request.bypass_steps)]
     return f"hash:{hashlib.sha256(msgspec.json.encode(content, order='deterministic')).hexdigest()}"
 

@@ -10,7 +10,7 @@ from stepwell.define.drafts import NewStep
 from stepwell.define.drafts import problems as problems_of_draft
 from stepwell.model import codec
 from stepwell.model.errors import UnstorableValue
-from stepwell.workflow.template import StepKind
+from stepwell.model.step import StepKind
 from stepwell.workflow.words import duration_of, shown, suggestion
 
 _MAX_INT: Final = 2**31 - 1

@@ -62,15 +62,29 @@ class Starter:
         self._uuids = uuids
         self._recorded: dict[tuple[str, str, str], str] = {}  # the content hashes that the database is known to have
 
-    def start(self, template: Template, request: Start, connection: Any = None) -> str:
-        """Create a workflow, in the caller's transaction if a connection is given; returns its id."""
+    def start(
+        self,
+        template: Template,
+        request: Start,
+        declared: Template | None = None,
+        *,
+        connection: Any = None,
+        replace: bool = False,
+    ) -> str:
+        """Create a workflow, in the caller's transaction if a connection is given; returns its id.
+
+        `declared` is the template before the overrides of an environment: the content of its version is recorded.
+        """
         workflow_id = self._uuids.next()  # outside of the transaction: a repetition creates the same workflow
+        declared = declared or template
         if connection is None:
-            self._record(template)
+            self._record(declared, replace)
             self._database.transact(lambda tx: self.write(tx, workflow_id, template, request))
             return workflow_id
         try:
-            self.write(self._database.within(connection), workflow_id, template, request)
+            tx = self._database.within(connection)
+            record_template(tx, declared, self._database.now(), replace=replace)
+            self.write(tx, workflow_id, template, request)
         except Conflict as conflict:
             raise DatabaseBusy(
                 f"your transaction conflicts with another ({conflict}): roll it back and retry it"
@@ -148,11 +162,11 @@ class Starter:
         taken |= {name: value for name, value in own.items() if value}
         return {**taken, "max_retries": step.max_retries}
 
-    def _record(self, template: Template) -> None:
+    def _record(self, template: Template, replace: bool) -> None:
         """Record the content of this version; refused if it was registered with another one."""
         key, content_hash = (template.namespace, template.name, template.version), template.content_hash()
         if self._recorded.get(key) != content_hash:
-            self._database.transact(lambda tx: record_template(tx, template, self._database.now()))
+            self._database.transact(lambda tx: record_template(tx, template, self._database.now(), replace=replace))
             self._recorded[key] = content_hash
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stepwell.define.signature import decodable
 from stepwell.model import codec
 from stepwell.model.errors import UnstorableValue
 from stepwell.workflow import schemas
@@ -152,6 +153,7 @@ class StepResolver:
         yield from (found for found in bound if isinstance(found, Problem))
         yield {
             **({"action": step.job.action, "code": code_name(step.job.code)} if step.job is not None else {}),
+            "result_schema": _schema_of(step.returns),
             "returns": shape.unresolved_return or ("" if step.returns is UNKNOWN else type_name(step.returns)),
             "inputs": tuple(found for found in bound if isinstance(found, Input)),
         }
@@ -204,6 +206,16 @@ class StepResolver:
                 f"limit and the concurrency key of the job {job.action!r} exclude each other; remove one of them",
                 "limit",
             )
+
+
+def _schema_of(returns: Any) -> Any:
+    """The JSON schema of a result; None if nothing is known about it."""
+    if returns is UNKNOWN or decodable(returns) is Any:
+        return None
+    try:
+        return schemas.schema_of(returns)
+    except Exception:  # whatever a model's own schema raises: results by hand are then not checked
+        return None
 
 
 _DEFAULTS: Final = {

@@ -73,7 +73,7 @@ class StepTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     each: Each | None = None
     limit: int | None = None  # how many elements of a map run at once
     expires: float | None = None  # seconds from the opening of a gate
-    result_schema: Any = None  # JSON schema of the answer to a gate
+    result_schema: Any = None  # JSON schema of the result (of one element, if it is a map)
     retry_limit: int = 3  # attempts in all
     retryable: bool = True
     skippable: bool = False

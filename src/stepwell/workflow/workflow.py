@@ -9,19 +9,21 @@ from stepwell.define.definition import JobDefinition
 from stepwell.define.registration import Computes, ComputesLater
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError, WorkflowDefinitionError
-from stepwell.model.step import TriggerRule
+from stepwell.model.step import StepKind, TriggerRule
+from stepwell.workflow.annotations import UNKNOWN
 from stepwell.workflow.context import context_of
 from stepwell.workflow.declaration import Declaration, shape_of
 from stepwell.workflow.environments import Environments, queues_of
 from stepwell.workflow.options import GRAPH, KEYWORDS, Duration, MapDecorator, Source, StepDecorator, StepOptions
 from stepwell.workflow.problems import Problem
 from stepwell.workflow.registering import code_of, registered_job
-from stepwell.workflow.request import RequestOptions, make_request
+from stepwell.workflow.request import RequestOptions, identity_of, make_request
 from stepwell.workflow.resolve import Header, resolve
+from stepwell.workflow.run import Run
 from stepwell.workflow.settings import inherited_settings
-from stepwell.workflow.starter import Run
+from stepwell.workflow.start import Start
 from stepwell.workflow.steps import CodeStep, DeclaredStep, Gate
-from stepwell.workflow.template import DEFAULT_NAMESPACE, StepKind, Template
+from stepwell.workflow.template import DEFAULT_NAMESPACE, Template
 from stepwell.workflow.words import suggestion
 
 if TYPE_CHECKING:
@@ -272,12 +274,31 @@ class Workflow(Generic[C]):
         (`identity="unique"`); with `identity="hash"`, the same context and bypassed steps are a conflict; with `key`,
         the same key is.
         """
-        template = self._workflows.registered(self).template()
+        declared = self._workflows.registered(self)
+        template = declared.template()
         stored = self._header.context.checked(context, str(self))
         checked = make_request(template, stored, request)
-        return self._workflows.connected().start(
-            template, codec.encode(stored, "context"), checked, connection=connection
+        app = self._workflows.app
+        start = Start(
+            context=codec.encode(stored, "context"),
+            initiator=checked.initiator,
+            source_system=checked.source_system,
+            reason=checked.reason,
+            tags=checked.tags,
+            bypass_steps=checked.bypass_steps,
+            identity=identity_of(template, checked),
+            content_hash=declared.check().content_hash(),
         )
+        starter = app.workflow_engine.starter
+        return Run(app, starter.start(template, start, declared.check(), connection=connection, replace=self.replace))
+
+    def result_type(self, name: str) -> Any:
+        """The annotated type of the result of a step; that of a map is a list."""
+        found = next((each for each in self._declarations if each.name == name), None)
+        if found is None or found.returns is UNKNOWN or found.returns is None:
+            return Any
+        returns: Any = found.returns
+        return list[returns] if found.kind == "map" else returns
 
     def export(self) -> str:
         """Its YAML, from which `app.workflows.load_yaml` makes the same template."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
-from stepwell.model.errors import StepwellError, WorkflowDefinitionError, WorkflowNotFound
+from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
 from stepwell.workflow.context import context_of
 from stepwell.workflow.environments import VARIABLE
 from stepwell.workflow.request import RequestOptions
 from stepwell.workflow.resolve import Header
-from stepwell.workflow.starter import Run, Starter
+from stepwell.workflow.run import Run
 from stepwell.workflow.template import DEFAULT_NAMESPACE, Template
 from stepwell.workflow.words import suggestion, version_key
 from stepwell.workflow.workflow import Workflow
@@ -26,9 +26,8 @@ C = TypeVar("C")
 class Workflows:
     """The workflows of an app. `app.workflows("shop")` is a namespace; without a name, it is the default one."""
 
-    def __init__(self, app: Stepwell, *, environment: str | None = None, starter: Starter | None = None) -> None:
+    def __init__(self, app: Stepwell, *, environment: str | None = None) -> None:
         self.app = app
-        self.starter = starter
         self._environment = environment
         self._declared: list[Workflow[Any]] = []
 
@@ -134,10 +133,9 @@ class Workflows:
             raise WorkflowDefinitionError(*conflicts)
         return self._by_key().get(workflow.key, workflow)
 
-    def connected(self) -> Starter:
-        if self.starter is None:
-            raise StepwellError("workflows cannot be started: this app has no database for them")
-        return self.starter
+    def run(self, workflow_id: str) -> Run:
+        """A workflow that was started, by its id."""
+        return Run(self.app, workflow_id)
 
     def _by_key(self) -> dict[tuple[str, str, str], Workflow[Any]]:
         """The first declaration of each version, or the last one that replaces others."""

@@ -9,7 +9,7 @@ from typing import Any, assert_type
 import pytest
 
 from stepwell import Gate, InvalidRequest, Job, Stepwell, Workflow
-from stepwell.workflow.starter import Run
+from stepwell.workflow.run import Run
 from tests.unit.workflow.shop import Approval, Label, Line, Order, Receipt
 
 
@@ -88,9 +88,9 @@ def test_the_context_of_a_start_is_typed(app: Stepwell) -> None:
 
 
 def test_what_is_typed_also_works(app: Stepwell) -> None:
-    class Nothing:
+    class Nothing(Run):
         def result(self, step: Any, timeout: float | None = None) -> Any: ...
 
-    results(app, Nothing())
+    results(app, Nothing(app, "nothing"))
     template = app.workflows.get("fulfil", namespace="shop").check()
     assert [step.name for step in template if step.kind == "map"] == ["label", "later_each", "each"]
