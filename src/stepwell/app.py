@@ -180,7 +180,8 @@ class Stepwell:
 
     def parts(self, worker: Worker) -> list[Part]:
         """A worker and the other parts that a system needs: a dispatcher, the sweep and a reaper."""
-        return [worker, *self.dispatcher_parts(self.dispatcher()), self.reaper_part()]
+        dispatcher = self.dispatcher(lock_seconds=worker.row.alive_seconds)
+        return [worker, *self.dispatcher_parts(dispatcher), self.reaper_part()]
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
         """Dispatch, run and reap in this process until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""

@@ -107,9 +107,11 @@ def dispatcher_options(function: F) -> F:
     return group(click.option("--log-file", type=path, help="Write the dispatcher's log to this file.")(function))
 
 
-def dispatching_parts(app: Stepwell, config: Config, groups: Collection[str]) -> tuple[Dispatcher, list[Part]]:
+def dispatching_parts(
+    app: Stepwell, config: Config, groups: Collection[str], lease_seconds: float | None = None
+) -> tuple[Dispatcher, list[Part]]:
     """A dispatcher and its sweep, as configured; without groups, for all."""
-    dispatcher = app.dispatcher(groups or None, **tick_options(config))
+    dispatcher = app.dispatcher(groups or None, **tick_options(config, lease_seconds))
     return dispatcher, app.dispatcher_parts(dispatcher, sweep_seconds=config.dispatcher.sweep_seconds)
 
 

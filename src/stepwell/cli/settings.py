@@ -58,13 +58,13 @@ def default_maps(config: Config) -> dict[str, dict[str, Any]]:
     return {command: config.default_map(**parameters) for command, parameters in _SETTINGS.items()}
 
 
-def tick_options(config: Config) -> TickOptions:
-    """What a dispatcher takes from the configuration, besides its groups."""
+def tick_options(config: Config, lease_seconds: float | None = None) -> TickOptions:
+    """What a dispatcher takes from the configuration, besides its groups; `lease_seconds` is that of the worker beside it."""
     settings = config.dispatcher
     return {
         "batch_limit": settings.batch_limit,
         "batch_limits": settings.batch_limits,
-        "lock_seconds": settings.lock_seconds,
+        "lock_seconds": settings.lock_seconds or lease_seconds or config.worker.lease_seconds,
         "ticks_kept": settings.ticks_kept,
     }
 

@@ -59,6 +59,7 @@ class Target:
     def configure(self, app: Stepwell, *, declare_queues: bool) -> Stepwell:
         """The app with the settings that it needs before it is opened."""
         app.database.max_connections = self.config.database.max_connections
+        app.database.idle_seconds = self.config.database.idle_seconds
         if declare_queues:
             app.queues.add(self.config.app.queues)
         return app

@@ -107,11 +107,11 @@ def up(target: Target, /, groups: tuple[str, ...], log_file: Path | None, **opti
     """
     if log_file is not None:
         log_to_file(log_file)
-    _work(target, options, lambda app: _parts_beside_worker(app, target.config, groups))
+    _work(target, options, lambda app: _parts_beside_worker(app, target.config, groups, options["lease"]))
 
 
-def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...]) -> list[Part]:
-    _, dispatching = dispatching_parts(app, config, groups)
+def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
+    _, dispatching = dispatching_parts(app, config, groups, lease_seconds)
     return [*dispatching, app.reaper_part(**reaper_options(config))]
 
 

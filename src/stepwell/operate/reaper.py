@@ -86,6 +86,7 @@ class Reaper:
     def round(self) -> Reaped:
         """Check everything once."""
         reaped = Reaped()
+        self._report_stalled_groups(reaped)  # first: it only reads, and the rest may have to wait for a lock
         for row in self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
             self._end_dead_lease(row, reaped)
         self._recover_unclaimed(reaped)
@@ -94,7 +95,6 @@ class Reaper:
         overdue = _ago(now, self._retention_seconds)
         if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
             self._delete_expired_rows(reaped, now)
-        self._report_stalled_groups(reaped)
         return reaped
 
     def _end_dead_lease(self, row: DeadLease, reaped: Reaped) -> None:

@@ -53,6 +53,7 @@ class WorkerRow:
         self.actions = frozenset(actions)
         self.slots = slots
         self.alive_seconds = alive_seconds
+        database.use_lease(alive_seconds)
         self.id = ""
         self.register()
 

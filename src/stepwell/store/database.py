@@ -19,7 +19,7 @@ from typing import Any, Final, Self, TypeVar
 from stepwell.model.clock import Clock
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
 from stepwell.store.changes import ChangeHooks
-from stepwell.store.conflict import Conflict
+from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
 
@@ -29,6 +29,7 @@ T = TypeVar("T")
 # burst of 8 writers (measured: at most 6 tries) and take no more than two seconds.
 CONFLICT_TRIES: Final = 40
 CONFLICT_PAUSE: Final = 0.05
+LEASE_SECONDS: Final = 30.0  # as `ALIVE_SECONDS` of a worker
 CONFLICT_SECONDS: Final = 15.0  # PostgreSQL detects a deadlock after one second; SQLite adds its own wait
 
 
@@ -38,6 +39,9 @@ class Database(ABC):
     dialect: str
     is_shared = True  # whether other processes can open it
     max_connections: int | None = None  # to PostgreSQL, if set before it is opened
+    # PostgreSQL ends a transaction that is idle for a third of the shortest lease of this process, or for this time.
+    lease_seconds = LEASE_SECONDS
+    idle_seconds: float | None = None
 
     def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
         """`prepare` runs once, after the first connection and before any other use: it checks or creates the schema."""
@@ -77,6 +81,10 @@ class Database(ABC):
                 self._is_open = False
                 self._disconnect()
 
+    def use_lease(self, seconds: float) -> None:
+        """A part of this process has such a lease: a transaction must not hold locks for longer."""
+        self.lease_seconds = min(self.lease_seconds, seconds)
+
     def now(self) -> datetime:
         """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.clock.now()
@@ -94,6 +102,8 @@ class Database(ABC):
                 with self._transaction(write, single) as tx:
                     result = work(tx)
             except Conflict as conflict:
+                if isinstance(conflict, Suspended):
+                    started = time.monotonic()  # the time before that was not spent waiting for others
                 if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
                     was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
                     raise (DatabaseUnavailable if was_dead else DatabaseBusy)(

@@ -18,7 +18,7 @@ from stepwell.model.errors import DatabaseUnavailable
 from stepwell.service import retry_delay
 from stepwell.service.crew import Crew
 from stepwell.store import Transaction
-from stepwell.store.engine import creation, reading, ticks
+from stepwell.store.engine import creation, ticks
 from stepwell.store.postgres import database as postgres
 from stepwell.testing import ManualClock, behave
 
@@ -137,17 +137,6 @@ def test_a_bulk_enqueue_that_is_cut_while_it_waits_leaves_nothing(
     assert (server.count("steps"), server.count("step_transitions")) == (0, 0)
     assert len(app.enqueue_many(drafts)) == 100
     assert server.count("steps_agenda") == 100
-
-
-def test_a_session_that_the_server_ended_for_idling_counts_as_an_outage(app: Stepwell, server: Server) -> None:
-    def work(tx: Transaction) -> None:
-        tx.fetch("SELECT set_config('idle_in_transaction_session_timeout', '1', true)", {})
-        until(lambda: server.sessions() == 0)
-        reading.all_groups(tx)
-
-    with pytest.raises(DatabaseUnavailable):
-        app.database.transact(work)
-    assert len(app.groups()) == 10
 
 
 @pytest.mark.slow

@@ -260,7 +260,7 @@ def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
         "data": "null",
         "endings": "[[1, 1, null, 0.1]]",
     }
-    return (json | {"group": "alpha", "idle_ms": "1000"}).get(parameter, "default")
+    return (json | {"group": "alpha"}).get(parameter, "default")
 
 
 def _plan_scans(

@@ -22,7 +22,7 @@ from stepwell.store.statement import SQL_FOLDER, Statement, statements
 POSTGRES_ONLY = {"schema.database_time", "schema.notify"}
 UUID = "00000000-0000-7000-8000-000000000000"
 OF_NAME: dict[str, Any] = {
-    "arguments": "{}", "response": "null", "progress": "[]", "data": "null", "idle_ms": "1000", "level": "INFO",
+    "arguments": "{}", "response": "null", "progress": "[]", "data": "null", "level": "INFO",
     "type": "default", "priority": "default", "kind": "queue", "value": "true", "rotation": ["alpha"],
     "wakes": ["work"],
     "endings": [(1, 1, "null", 0.1)], "responses": ["null"], "durations": [0.1], "ids": [1], "tokens": [1],

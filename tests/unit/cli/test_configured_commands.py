@@ -40,6 +40,7 @@ EVERYTHING = """
 [database]
 url = "sqlite:///shop.db"
 max_connections = 5
+idle_seconds = 4
 
 [app]
 name = "configured_shop:app"
@@ -119,6 +120,7 @@ class Made:
         def seen_build(builder: WorkerBuilder, settings: WorkerSettings) -> Worker:
             made["worker"] = settings
             made["max_connections"] = builder.database.max_connections
+            made["idle_seconds"] = builder.database.idle_seconds
             return build(builder, settings)
 
         monkeypatch.setattr(stepwell.app, "Dispatcher", SeenDispatcher)
@@ -181,7 +183,8 @@ def test_up_runs_with_every_setting_of_the_file(folder: Path, made: dict[str, An
     assert (worker.slots, worker.executor, worker.queues) == (3, "thread", ("emails", "default"))
     assert (worker.alive_seconds, worker.grace_seconds, worker.max_memory, worker.rescues) == (20, 60, 512 << 20, 1)
     assert (type(worker.strategy).__name__, worker.app_name) == ("DivideTotalValueEqually", "configured_shop:app")
-    assert (made["groups"], made["sweep"], made["max_connections"]) == ({"alpha", "beta"}, 3600, 5)
+    assert (made["groups"], made["sweep"]) == ({"alpha", "beta"}, 3600)
+    assert (made["max_connections"], made["idle_seconds"]) == (5, 4)
     assert made["dispatcher"] == {
         "batch_limit": 100,
         "batch_limits": {"alpha": 2},

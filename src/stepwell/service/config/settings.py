@@ -44,6 +44,12 @@ class DatabaseSettings:
         "Connections that the process of a command opens to PostgreSQL, at most. Slots have their own.",
         constant="store.postgres.database:MAX_CONNECTIONS",
     )
+    idle_seconds: float | None = setting(
+        None,
+        Seconds(0.1, _DAY),
+        "Time after which PostgreSQL ends a transaction whose process has stopped responding. Unset: a third of the "
+        "lease, at least 1.",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +118,10 @@ class DispatcherSettings:
     batch_limits: Mapping[str, int] = setting(
         {}, PerName(WholeNumber(1)), "The same for individual groups: a table of groups and numbers."
     )
-    lock_seconds: float = setting(
-        30.0,
-        Seconds(1, _DAY),
-        "Time after which another dispatcher takes over the groups of one that died.",
-        constant="dispatch.lock:LOCK_SECONDS",
+    lock_seconds: float | None = setting(
+        None,
+        Seconds(0.5, _DAY),
+        "Time after which another dispatcher takes over the groups of one that died. Unset: the worker's lease.",
     )
     sweep_seconds: float = setting(
         300.0, Seconds(1), "Time between two sweeps.", constant="dispatch.sweep_part:SWEEP_SECONDS"

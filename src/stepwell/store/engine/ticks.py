@@ -77,7 +77,7 @@ def set_current_tick(tx: Transaction, *, group: str, token: int, tick: int) -> i
 
 
 @query
-def fence(tx: Transaction, *, group: str, owner: str, token: int, idle_ms: str) -> int | None:
+def fence(tx: Transaction, *, group: str, owner: str, token: int) -> int | None:
     """Lock the row of the group lock until the transaction ends; None if the lock is lost."""
     ...
 

@@ -23,6 +23,7 @@ from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.store.conflict import Conflict
 from stepwell.store.database import Database, MigrationSession
 from stepwell.store.engine import schema
+from stepwell.store.postgres import bounds
 from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.postgres.transaction import CallersTransaction, PostgresTransaction, read_as_text, translated
 from stepwell.store.wake import Listener, Wake
@@ -72,13 +73,15 @@ class PostgresDatabase(Database):
         server_time, elapsed = self._reading
         return server_time + timedelta(seconds=self.clock.monotonic() - elapsed)
 
-    def _read_clock(self, tx: PostgresTransaction) -> bool:
+    def _read_clock(self, tx: PostgresTransaction) -> None:
         """Read the server's clock before a transaction: inside one, it would take a second connection."""
         elapsed = self.clock.monotonic()
-        if self._reading is not None and elapsed - self._reading[1] <= CLOCK_READING_SECONDS:
-            return False
-        self._reading = (schema.database_time(tx).astimezone(UTC), elapsed)
-        return True
+        if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
+            self._reading = (schema.database_time(tx).astimezone(UTC), elapsed)
+
+    @property
+    def _idle_seconds(self) -> float:
+        return self.idle_seconds or bounds.idle_seconds(self.lease_seconds)
 
     def _connect(self) -> None:
         self._pid = os.getpid()
@@ -87,7 +90,12 @@ class PostgresDatabase(Database):
             min_size=0,
             max_size=self.max_connections or MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
-            kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
+            kwargs={
+                "autocommit": True,  # transactions are begun with their bounds
+                "prepare_threshold": PREPARE_AFTER,
+                "connect_timeout": int(CONNECT_TIMEOUT),
+                **bounds.socket_options(self.url, self._idle_seconds),
+            },
             configure=self._configure,
             check=_check_if_idle,
             open=True,
@@ -105,7 +113,6 @@ class PostgresDatabase(Database):
         process id that is not that of the server process.
         """
         row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
-        connection.rollback()
         if row is not None and row[0] != connection.info.backend_pid:
             connection.prepare_threshold = None
 
@@ -118,9 +125,12 @@ class PostgresDatabase(Database):
                 connection.prepare_threshold = None
             tx = PostgresTransaction(connection, self.hooks, self._should_send)
             try:
-                if isinstance(self.clock, SystemClock) and self._read_clock(tx):
-                    connection.rollback()  # the isolation level can only be set at the start of a transaction
-                connection.autocommit = single
+                if isinstance(self.clock, SystemClock):
+                    self._read_clock(tx)
+                    tx.has_begun = False
+                if not single:
+                    with translated:
+                        connection.execute(bounds.begin(self._idle_seconds), prepare=False)
                 yield tx
                 tx.send_wakes()
             except BaseException as error:
@@ -129,9 +139,6 @@ class PostgresDatabase(Database):
                 if isinstance(error, DatabaseUnavailable) and connection.closed and not tx.has_begun:
                     raise Conflict(str(error)) from error
                 raise
-            finally:
-                if single and not connection.closed:
-                    connection.autocommit = False
 
     @contextmanager
     def _preparing(self) -> Iterator[None]:
@@ -168,13 +175,13 @@ class PostgresDatabase(Database):
     @contextmanager
     def inspecting(self) -> Iterator[PostgresMigrationSession]:
         self.open()
-        with translated, self._pool.connection() as connection:
+        with translated, self._pool.connection() as connection, connection.transaction():
             yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
         self.open()
-        with translated, self._pool.connection() as connection:
+        with translated, self._pool.connection() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
 

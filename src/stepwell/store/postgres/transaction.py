@@ -14,7 +14,7 @@ from psycopg.types.string import TextLoader
 
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
 from stepwell.store.changes import ChangeHooks
-from stepwell.store.conflict import Conflict
+from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.engine import schema
 from stepwell.store.macros import POSTGRES
 from stepwell.store.rows import Values, builder
@@ -24,13 +24,12 @@ from stepwell.store.wake import Wake
 
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
-_CONFLICTS: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-# The last one is no OperationalError, although the server has ended the session.
-_OUTAGES: Final = (
-    psycopg.OperationalError,
-    psycopg_pool.PoolTimeout,
-    psycopg.errors.IdleInTransactionSessionTimeout,
+_CONFLICTS: Final = (
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.LockNotAvailable,
 )
+_OUTAGES: Final = (psycopg.OperationalError, psycopg_pool.PoolTimeout)
 
 
 class _Translation:
@@ -42,6 +41,9 @@ class _Translation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _CONFLICTS):
             raise Conflict(str(error)) from error
+        if isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
+            # The server has rolled it back, even if this is its response to a COMMIT.
+            raise Suspended(str(error)) from error
         if isinstance(error, _OUTAGES):
             raise DatabaseUnavailable(
                 f"PostgreSQL is unavailable ({error}); if a commit was in progress, it may or may not have succeeded"

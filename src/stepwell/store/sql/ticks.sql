@@ -133,11 +133,10 @@ WHERE id @in(SELECT a.step_id FROM steps_agenda a
   AND state = 'Pending'
 @changes;
 
--- name: fence(group, owner, token, idle_ms)
+-- name: fence(group, owner, token)
 -- Locks the row of the group lock until the transaction ends: a takeover waits for it, and after a takeover this returns
 -- nothing. If the process is suspended in this transaction, the server ends its session, which frees the group.
 SELECT lock_token @keep_to_indexes
-       , @sqlite(:idle_ms)@postgres(set_config('idle_in_transaction_session_timeout', CAST(:idle_ms AS text), true))
 FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token
 @postgres(FOR UPDATE);
 
