@@ -248,6 +248,11 @@ def is_alive(pid: int) -> bool:
     return facts is not None and facts[0] not in "ZX"
 
 
+def is_suspended(pid: int) -> bool:
+    facts = _stat(pid)
+    return facts is not None and facts[0] in "Tt"
+
+
 def _stat(pid: int) -> tuple[str, int] | None:
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -46,6 +46,8 @@ class Claimer:
 
     def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
         """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs."""
+        if self._worker.seconds_left() <= 0:
+            return []  # under an expired row, the steps would be rescued at once and run twice
         now = self._database.now()  # inside the transaction, which may have waited for the one that dispatched
         self._turn += 1
         ids = self._pick(tx, limit, running)
@@ -53,7 +55,8 @@ class Claimer:
             return []
         worker = self._worker
         steps = claims.claim_steps(tx, ids, worker=worker.id, hostname=worker.hostname, now=now, margin=MARGIN_SECONDS)
-        claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step) for step in steps}
+        expires_at = worker.expires_at
+        claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step, expires_at) for step in steps}
         return [claimed[id] for id in ids if id in claimed]
 
     def _pick(self, tx: Transaction, limit: int, running: Mapping[str, int]) -> list[int]:

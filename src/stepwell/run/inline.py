@@ -82,14 +82,16 @@ class InlineRunner:
     def _round(self) -> int:
         self.heartbeat()
         claims = deque(self.claim(self.worker.slots))
-        found = len(claims)
+        ran, lapses = 0, self.worker.lapses
         try:
-            while claims:
+            # After a suspension, others may have the rest.
+            while claims and self.worker.seconds_left() > 0 and self.worker.lapses == lapses:
                 self._run(claims.popleft())
+                ran += 1
         finally:
-            for claim in claims:  # interrupted: these have not started
+            for claim in claims:  # interrupted or suspended: these have not started
                 self._finisher.hand_back(claim)
-        return found
+        return ran
 
     @contextmanager
     def beating(self) -> Iterator[None]:
@@ -110,6 +112,8 @@ class InlineRunner:
 
     def claim(self, limit: int) -> list[Claim]:
         """Claim steps: to Running, under a new token."""
+        if self.worker.seconds_left() <= 0:
+            self.worker.heartbeat()
         return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
 
     def _run(self, claim: Claim) -> None:

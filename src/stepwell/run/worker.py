@@ -130,7 +130,7 @@ class Worker(Part):
         return self._pause()
 
     def _use_database(self, now: float) -> None:
-        self._reconciler.check_for_pause(now)
+        self._reconciler.check_for_pause()
         try:
             self._reconciler.run_if_due(now)
             if claims := self._exchange.run(now, stopping=self._grace.has_started):

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
+from stepwell.model.clock import since_boot
 from stepwell.share.limits import recheck_keys_of_lanes
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation, workers
@@ -55,12 +56,16 @@ class WorkerRow:
         self.alive_seconds = alive_seconds
         database.use_lease(alive_seconds)
         self.id = ""
+        self.expires_at = 0.0  # by `since_boot`; never later than the `alive_until` of the row
+        self.lapses = 0  # how many times the row had expired before the next heartbeat
         self.register()
 
     def register(self) -> None:
         """Insert the row, under a new id."""
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        at = since_boot()
         self._database.transact(self._register)
+        self.expires_at = at + self.alive_seconds
         self._recheck_keys()
 
     def _register(self, tx: Transaction) -> None:
@@ -85,7 +90,21 @@ class WorkerRow:
 
     def heartbeat(self) -> bool:
         """Extend the lease of the worker. False: the row is gone, because the worker was declared dead."""
-        return write_heartbeat(self._database, self.id, self.alive_seconds)
+        at = since_boot()
+        written = write_heartbeat(self._database, self.id, self.alive_seconds)
+        if written:
+            self.note_heartbeat(at)
+        return written
+
+    def note_heartbeat(self, at: float) -> None:
+        """A heartbeat was written that began at this time."""
+        if since_boot() >= self.expires_at:
+            self.lapses += 1
+        self.expires_at = max(self.expires_at, at + self.alive_seconds)
+
+    def seconds_left(self) -> float:
+        """Until the row expires; while this is negative, the steps of this worker may go to others."""
+        return self.expires_at - since_boot()
 
     def unregister(self) -> None:
         self._database.transact(lambda tx: workers.delete_worker(tx, id=self.id))

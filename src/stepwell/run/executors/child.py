@@ -13,6 +13,7 @@ import msgspec
 
 from stepwell.model import reasons
 from stepwell.model.claimed import ClaimedStep
+from stepwell.model.clock import since_boot
 from stepwell.model.error_text import describe, stack_of
 from stepwell.model.errors import UnknownAction
 from stepwell.run.channel import run_here
@@ -44,7 +45,10 @@ def serve(connection: Connection, permits: Connection, app_name: str, cancelled:
     incoming = IncomingRuns(connection, permits)
     with suppress(EOFError, OSError, LeaseLost):
         while True:
-            number, step = incoming.next_run()
+            number, step, begin_before = incoming.next_run()
+            if since_boot() >= begin_before:  # the worker was suspended: others may have the step
+                connection.send_bytes(_ended(number, Ending(verb="hand_back")))
+                continue
             channel = PipeChannel(connection, incoming, number, cancelled)
             ending = _run(app, app_name, step, channel)
             if os.getpid() != pid:

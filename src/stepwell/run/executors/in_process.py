@@ -49,6 +49,8 @@ class InProcessExecutor(Executor):
 
     def _run_here(self, claim: Claim, channel: DirectChannel) -> None:
         """Run a step in the calling thread."""
+        if not claim.may_begin():
+            return self._end(claim, Ending(verb="hand_back"))
         try:
             step = RunningStep(claim.step, channel, self._database.clock)
             self._end(claim, run_here(self._registry[step.action], step, claim.step.arguments))

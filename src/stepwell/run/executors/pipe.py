@@ -18,7 +18,8 @@ from stepwell.run.executors.inbox import Message
 if TYPE_CHECKING:
     from ctypes import c_uint64
 
-PERMIT: Final = struct.Struct("!Q")  # the number of a run: the side that reads it may start or withdraw the run
+# The number of a run, and when it may no longer begin: the side that reads it may start or withdraw the run.
+PERMIT: Final = struct.Struct("!Qd")
 
 
 def send(connection: Connection, message: Any) -> None:
@@ -44,16 +45,16 @@ class IncomingRuns:
         self._any_permit.register(permits, select.POLLIN)
         self._steps: dict[int, ClaimedStep] = {}
 
-    def next_run(self) -> tuple[int, ClaimedStep]:
-        """Wait for a permit; returns its number and the step."""
-        number = self._next_permit()
+    def next_run(self) -> tuple[int, ClaimedStep, float]:
+        """Wait for a permit; returns its number, the step, and when it may no longer begin."""
+        number, begin_before = self._next_permit()
         while number not in self._steps:
             self._add(receive(self._connection))
         while (first := next(iter(self._steps))) < number:
             del self._steps[first]  # it was withdrawn
-        return number, self._steps.pop(number)
+        return number, self._steps.pop(number), begin_before
 
-    def _next_permit(self) -> int:
+    def _next_permit(self) -> tuple[int, float]:
         while True:
             try:
                 permit = os.read(self._permits, PERMIT.size)
@@ -62,8 +63,8 @@ class IncomingRuns:
                 continue
             if len(permit) < PERMIT.size:
                 raise EOFError
-            (number,) = PERMIT.unpack(permit)
-            return int(number)
+            number, begin_before = PERMIT.unpack(permit)
+            return number, begin_before
 
     def reply(self) -> dict[str, Any]:
         """Wait for the worker's reply to a request."""

@@ -18,7 +18,7 @@ import psycopg
 import psycopg_pool
 from psycopg.pq import TransactionStatus
 
-from stepwell.model.clock import Clock, SystemClock
+from stepwell.model.clock import Clock, SystemClock, since_boot
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.store.conflict import Conflict
 from stepwell.store.database import Database, MigrationSession
@@ -64,18 +64,18 @@ class PostgresDatabase(Database):
         self._sent_at: dict[Wake, float] = {}
 
     def now(self) -> datetime:
-        """The server's clock, read every 30 s and advanced by the monotonic clock: machines need not be in sync."""
+        """The server's clock, read every 30 s and advanced by the time since boot: machines need not be in sync."""
         if not isinstance(self.clock, SystemClock):
             return self.clock.now()
         if self._reading is None:
             self.read(lambda tx: None)  # opening a transaction reads the clock
         assert self._reading is not None
         server_time, elapsed = self._reading
-        return server_time + timedelta(seconds=self.clock.monotonic() - elapsed)
+        return server_time + timedelta(seconds=since_boot() - elapsed)
 
     def _read_clock(self, tx: PostgresTransaction) -> None:
         """Read the server's clock before a transaction: inside one, it would take a second connection."""
-        elapsed = self.clock.monotonic()
+        elapsed = since_boot()
         if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
             self._reading = (schema.database_time(tx).astimezone(UTC), elapsed)
 
