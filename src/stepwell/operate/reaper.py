@@ -17,9 +17,10 @@ from stepwell.events import Events, FailureNotification, GroupStalled, StepRescu
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
 from stepwell.run.finish import MAX_RESCUES
+from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.share.limits import recheck_keys_of_dead_workers
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import reaping, runs, ticks
+from stepwell.store.engine import agenda, reaping, runs, ticks
 from stepwell.store.engine.reaping import DeadLease
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
@@ -105,7 +106,7 @@ class Reaper:
                 reaped.leases_released.append(step_id)
             return
         error = f"the lease of worker {worker} expired: {_why_dead(row, now)}"
-        retry_at = now + timedelta(seconds=random.uniform(0, RESCUE_SPREAD_SECONDS * row.rescues))
+        retry_at = now + timedelta(seconds=random.uniform(0, _spread_seconds(row)))
 
         def work(tx: Transaction) -> State | None:
             # This transaction may have waited for a lock, and the worker may have sent a heartbeat meanwhile.
@@ -121,6 +122,8 @@ class Reaper:
                 actor=ACTOR,
                 now=now,
             )
+            if changes and changes[0].to_state is State.PENDING:
+                agenda.open_returned(tx, ids=[step_id], now=now)
             return changes[0].to_state if changes else None
 
         state = self._database.transact(work)
@@ -188,6 +191,14 @@ class Reaper:
 def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
     dead = reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is not None
     return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
+
+
+def _spread_seconds(row: DeadLease) -> float:
+    """Over how many seconds to spread the retries: less if the lease, and so the time to a rescue, was short."""
+    share = 1.0
+    if row.alive_until is not None and row.heartbeat_at is not None:
+        share = min(share, (row.alive_until - row.heartbeat_at).total_seconds() / ALIVE_SECONDS)
+    return RESCUE_SPREAD_SECONDS * row.rescues * share
 
 
 def _why_dead(row: DeadLease, now: datetime) -> str:

@@ -91,6 +91,20 @@ def test_steps_whose_worker_died_twice_are_retried_one_by_one(engine: Engine) ->
     assert len(set(moments)) == 20
 
 
+def test_the_retries_of_a_worker_with_a_short_lease_are_spread_over_a_short_time(engine: Engine) -> None:
+    engine.plant("step", group=GROUP)
+    engine.change("UPDATE steps SET rescues = 2")
+    with engine.worker() as runner:
+        runner.worker.alive_seconds = 3.0
+        runner.worker.heartbeat()
+        engine.claim(runner, "step")
+        engine.clock.advance(4)
+        assert engine.app.reaper().round().rescued == [engine["step"].id]
+    retry_at = engine["step"].dispatch_after
+    assert retry_at is not None
+    assert retry_at <= engine.clock.now() + timedelta(seconds=RESCUE_SPREAD_SECONDS * 2 * 3.0 / ALIVE_SECONDS)
+
+
 def test_a_step_of_a_worker_that_has_signed_off_goes_back(engine: Engine) -> None:
     engine.plant("step", group=GROUP)
     with engine.worker() as runner:

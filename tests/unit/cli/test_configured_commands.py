@@ -176,6 +176,16 @@ def test_the_configuration_of_these_tests_sets_everything(folder: Path) -> None:
     assert [row["setting"] for row in ask("doctor")["settings"]] == [setting.name for setting in all_settings()]
 
 
+def test_the_lock_of_a_dispatcher_is_as_long_as_the_lease_unless_it_is_set(folder: Path, made: dict[str, Any]) -> None:
+    configure(folder, '[app]\nname = "configured_shop:app"\n[worker]\nlease_seconds = 7\n')
+    run_bare("up")
+    assert made["dispatcher"]["lock_seconds"] == 7
+    run_bare("up", "--lease", "2")
+    assert made["dispatcher"]["lock_seconds"] == 2
+    run_bare("dispatcher", "--db", "sqlite:///shop.db")
+    assert made["dispatcher"]["lock_seconds"] == 7
+
+
 def test_up_runs_with_every_setting_of_the_file(folder: Path, made: dict[str, Any]) -> None:
     configure(folder, EVERYTHING)
     run_bare("up")
