@@ -36,7 +36,7 @@ def folder() -> Path:
 def note(event: str, **facts: Any) -> None:
     """Append a line to the run log, atomically; it survives the death of the process."""
     step = current_step()
-    facts = {"token": step._facts.lease_token, "pid": os.getpid(), **facts}
+    facts = {"token": step._facts.lease_token, "pid": os.getpid(), "at": f"{time.monotonic():.4f}", **facts}
     line = " ".join([event, str(step.label), *(f"{name}={value}" for name, value in facts.items())])
     file = os.open(folder() / "run_log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, line.encode() + b"\n")

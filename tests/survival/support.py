@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from stepwell import Step, StepRef, Stepwell
@@ -117,11 +118,12 @@ class Cluster:
         failpoint: str = "",
         url: str = "",
         lease: float = LEASE_SECONDS,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> WorkerProcess:
         """Start a worker; `ready` waits until it takes work."""
         chosen = ["--slots", str(slots), "--executor", executor, "--lease", str(lease), *options]
-        environment = {VARIABLE: failpoint} if failpoint else {}
-        worker = WorkerProcess(url or self.url, self.folder, command, chosen, environment)
+        variables = {**environment, VARIABLE: failpoint} if failpoint else {**environment}
+        worker = WorkerProcess(url or self.url, self.folder, command, chosen, variables)
         self.workers.append(worker)
         return worker
 

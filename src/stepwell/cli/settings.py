@@ -59,7 +59,7 @@ def default_maps(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def tick_options(config: Config, lease_seconds: float | None = None) -> TickOptions:
-    """What a dispatcher takes from the configuration, besides its groups; `lease_seconds` is that of the worker beside it."""
+    """What a dispatcher takes from the configuration, besides its groups. `lease_seconds`: of the worker beside it."""
     settings = config.dispatcher
     return {
         "batch_limit": settings.batch_limit,

@@ -1,4 +1,4 @@
-"""PostgreSQL: a process that is suspended inside a transaction does not keep its locks, and repeats it when it goes on."""
+"""PostgreSQL: a process that is suspended inside a transaction loses its locks, and repeats it when it continues."""
 
 from __future__ import annotations
 

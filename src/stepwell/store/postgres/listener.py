@@ -1,7 +1,7 @@
 """Wake-ups on PostgreSQL: LISTEN on a separate connection. A hint only: behind a pooler it may never arrive.
 
-A connection whose network was cut looks idle, not broken. So the listener sends itself a notification at intervals: if it
-has not arrived when the next one is due, the connection is replaced.
+A connection whose network was cut looks idle, not broken. So the listener sends itself a notification at intervals: if
+one has not arrived when the next is due, the connection is replaced.
 """
 
 from __future__ import annotations
