@@ -239,6 +239,19 @@ def test_a_reaper_that_was_suspended_waits_for_the_next_heartbeats(engine: Engin
         assert states == {living.worker.id: "Running", dead.worker.id: "Pending"}
 
 
+def test_a_reaper_that_was_suspended_waits_for_half_of_the_longest_lease(engine: Engine) -> None:
+    reaper = ReaperPart(engine.app.reaper(), engine.app.database)
+    reaper.round(())
+    engine.clock.advance(1000)
+    assert reaper.round(()) == HEARTBEAT_GRACE_SECONDS  # no worker is known
+    with engine.worker() as short, engine.worker() as longer:
+        for runner, seconds in ((short, 2.0), (longer, 6.0)):
+            runner.worker.alive_seconds = seconds
+            runner.worker.heartbeat()
+        engine.clock.advance(1000)
+        assert reaper.round(()) == 3.0
+
+
 # What nobody took, and what nobody released -----------------------------------------------------------------------
 
 

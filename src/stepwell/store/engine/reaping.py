@@ -33,6 +33,17 @@ class NextRunnable(msgspec.Struct, frozen=True):
     step_id: int
 
 
+class WorkerTimes(msgspec.Struct, frozen=True):
+    heartbeat_at: datetime
+    alive_until: datetime
+
+
+@query
+def worker_times(tx: Transaction) -> list[WorkerTimes]:
+    """When each worker was last seen, and until when it counts as alive."""
+    ...
+
+
 @query
 def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
 

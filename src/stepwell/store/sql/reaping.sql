@@ -1,6 +1,9 @@
 -- The reaper's queries and transitions. There are only about as many leases and Dispatched steps as there are slots, so
 -- their ids are read from the agenda first, then the rows. (For a join, SQLite may scan all of `steps` for a Bloom filter.)
 
+-- name: worker_times()
+SELECT heartbeat_at, alive_until FROM steps_workers;
+
 -- name: dead_leases(now)
 SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
 FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
