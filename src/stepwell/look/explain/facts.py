@@ -57,6 +57,7 @@ class Facts:
     dispatched: dict[str, int] = field(default_factory=dict)
     pauses: dict[str, WorkflowPause] = field(default_factory=dict)
     groups_to_decide: set[str] = field(default_factory=set)
+    parents_to_decide: set[int] = field(default_factory=set)
     breaker: BreakerRow | None = None
     maxima: dict[tuple[str, str], int] = field(default_factory=dict)
     running: list[RunningCount] = field(default_factory=list)
@@ -92,6 +93,15 @@ class Facts:
         block = step.child_block_uuid or ""
         return self.blocks.get((block, "default"), []) + self.blocks.get((block, "resolve-exception"), [])
 
+    def unfinished_children(self, step: StepFacts) -> list[int]:
+        ids = [member.step_id for member in self.children(step) if not member.ended]
+        return [step_id for step_id in ids if not self._has_ended(step_id)]
+
+    def _has_ended(self, step_id: int) -> bool:
+        """Whether a step has ended, although its block entry says otherwise."""
+        step = self.steps.get(step_id)
+        return step is not None and step.state.is_terminal and step.lease_worker is None
+
     def named(self, step_id: int) -> str:
         step = self.steps.get(step_id) or self.names.get(step_id)
         return f"step {step_id}" if step is None else f"step {step_id} ({step.name}, {step.state})"
@@ -100,10 +110,6 @@ class Facts:
         """Some steps by name, and how many more there are."""
         text, more = ", ".join(map(self.named, ids[:SHOWN])), max(len(ids), total) - SHOWN
         return text if more <= 0 else f"{text}, ... {more:,} more"
-
-    def is_decided_soon(self, step: StepFacts) -> bool:
-        """Whether the next tick of its group has something to decide (or one is running)."""
-        return step.group is None or step.group in self.groups_to_decide
 
 
 def gather(tx: Transaction, step_id: int, now: datetime) -> Facts:
@@ -161,6 +167,8 @@ def _read_room(facts: Facts) -> None:
     facts.pauses = {pause.id: pause for pause in explaining.paused_workflows(tx, workflows=workflows)}
     groups = _known(step.group for step in steps)
     facts.groups_to_decide = set(explaining.groups_to_decide(tx, groups=groups, now=now))
+    parents = [step.id for step in steps if step.waits_for_children and not facts.unfinished_children(step)]
+    facts.parents_to_decide = set(explaining.parents_to_decide_soon(tx, ids=parents, now=now)) if parents else set()
     facts.breaker = settings.breaker_state(tx)
     facts.maxima = {(row.kind, row.name): row.maximum for row in limits.limits(tx)}
     facts.running = limits.running_by_lane(tx) if facts.maxima else []

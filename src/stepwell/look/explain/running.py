@@ -8,7 +8,7 @@ from datetime import datetime
 from stepwell.look.explain.facts import Facts
 from stepwell.look.explain.found import Found, behind, cause
 from stepwell.look.explain.text import moment
-from stepwell.look.explain.waiting import REPAIR
+from stepwell.look.explain.waiting import REPAIR, UNREPAIRED
 from stepwell.model.states import State
 from stepwell.store.engine.explaining import StepFacts
 
@@ -50,21 +50,11 @@ def silence(facts: Facts, step: StepFacts) -> tuple[str, datetime | None] | None
 def children(facts: Facts, step: StepFacts) -> Iterator[Found]:
     if not step.waits_for_children:
         return
-    ids = [member.step_id for member in facts.children(step) if not member.ended]
-    waiting = [step_id for step_id in ids if not _has_ended(facts, step_id)]
+    waiting = facts.unfinished_children(step)
     if waiting:
         yield behind("children", f"its own code is done; waiting for {facts.listed(waiting)}", waiting)
-    elif not ids and facts.is_decided_soon(step):
+    elif step.id in facts.parents_to_decide:
         yield cause("decision", "its own code is done and all its children have ended: the next tick decides it")
     else:
-        yield cause(
-            "bookkeeping",
-            "its own code is done and nothing that it waits for is left, but the bookkeeping does not say so: the next "
-            "sweep of a dispatcher repairs that, within five minutes",
-            advice=REPAIR,
-        )
-
-
-def _has_ended(facts: Facts, step_id: int) -> bool:
-    row = facts.steps.get(step_id)
-    return row is not None and row.state.is_terminal and row.lease_worker is None
+        message = f"its own code is done and nothing that it waits for is left, but {UNREPAIRED}"
+        yield cause("bookkeeping", message, advice=REPAIR)

@@ -39,7 +39,7 @@ def _error(step: StepFacts) -> str | None:
         return None
     if step.reason in (CHILDREN_FAILED, REFUSED):
         return step.error_message
-    return step.last_error or (step.error_message if step.reason == MAX_RETRIES_REACHED else None)
+    return step.last_error or (step.error_message if step.reason in (MAX_RETRIES_REACHED, NOT_COMPLETED) else None)
 
 
 def not_completed_text(step: StepFacts) -> str:

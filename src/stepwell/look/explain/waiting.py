@@ -13,6 +13,7 @@ from stepwell.model.states import CONCLUDED, TERMINAL, State
 from stepwell.store.engine.explaining import StepFacts
 
 REPAIR: Final = ("stepwell doctor --sweep",)
+UNREPAIRED: Final = "the bookkeeping does not say so: the next sweep of a dispatcher repairs that, within five minutes"
 _DELAYED: Final = {
     RETRY: "its retry is delayed",
     THROTTLED: "throttled",
@@ -63,7 +64,7 @@ def order(facts: Facts, step: StepFacts) -> Iterator[Found]:
         return
     before = facts.before(step)
     if not before:
-        message = f"every step before index {step.index} has concluded, but {_repaired()}"
+        message = f"every step before index {step.index} has concluded, but {UNREPAIRED}"
         yield cause("bookkeeping", message, advice=REPAIR)
         return
     message = f"index {step.index} comes after {facts.listed(before.ids, before.total)}"
@@ -121,11 +122,7 @@ def retries(facts: Facts, step: StepFacts) -> Iterator[Found]:
 def lost(facts: Facts, step: StepFacts) -> Iterator[Found]:
     """A step that is ready, but that nobody will find."""
     ready = step.parent_ready and step.order_met and step.dependencies_met and step.workflow_runs
-    if step.state is not State.PENDING or step.status is not None or not ready or facts.is_decided_soon(step):
+    if step.state is not State.PENDING or step.status is not None or not ready or step.group in facts.groups_to_decide:
         return
     if step.placed:
-        yield cause("bookkeeping", f"it is ready, but {_repaired()}", advice=REPAIR)
-
-
-def _repaired() -> str:
-    return "the bookkeeping does not say so: the next sweep of a dispatcher repairs that, within five minutes"
+        yield cause("bookkeeping", f"it is ready, but {UNREPAIRED}", advice=REPAIR)

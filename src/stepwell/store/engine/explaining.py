@@ -171,6 +171,12 @@ def paused_workflows(tx: Transaction, *, workflows: Sequence[str]) -> list[Workf
 
 
 @query
+def parents_to_decide_soon(tx: Transaction, *, ids: Sequence[int], now: datetime) -> list[int]:
+    """Those of the parents that the next tick decides, or that one decides now."""
+    ...
+
+
+@query
 def groups_to_decide(tx: Transaction, *, groups: Sequence[str], now: datetime) -> list[str]:
     """Those of the groups whose next tick has something to decide, or that are in a tick."""
     ...

@@ -64,6 +64,14 @@ SELECT id, heartbeat_at, alive_until FROM steps_workers WHERE id @in(:workers te
 -- name: paused_workflows(workflows)
 SELECT id, paused_at, paused_by, paused_reason FROM steps_workflows WHERE id @in(:workflows uuid) AND paused_at IS NOT NULL;
 
+-- name: parents_to_decide_soon(ids, now)
+-- Those of the parents that the next tick decides, because they or their children are marked, or that one decides now.
+SELECT p.id FROM steps p
+WHERE p.id @in(:ids bigint)
+  AND (EXISTS (SELECT 1 FROM steps_dispatcher d WHERE d."group" = p."group" AND d.lock_deadline > :now)
+       OR EXISTS (SELECT 1 FROM steps_marks m JOIN steps c ON c.id = m.step_id
+                  WHERE m."group" = p."group" AND (c.id = p.id OR c.parent_step_id = p.id)));
+
 -- name: groups_to_decide(groups, now)
 -- Groups whose next tick has something to decide, or that are in a tick.
 SELECT d."group" FROM steps_dispatcher d
