@@ -56,9 +56,9 @@ def walk(open_app: Opener, seed: str, *, length: int, slots: int, reopens: bool 
     machine.start(SHAPES[0])
     try:
         for number in range(length):
-            weights, moves = zip(*moves(machine, chance), strict=True)
+            weights, choices = zip(*moves(machine, chance), strict=True)
             try:
-                chance.choices(moves, weights)[0]()
+                chance.choices(choices, weights)[0]()
                 machine.engine_and_model_agree()
                 machine.invariants_hold()
             except BaseException as error:

@@ -5,7 +5,7 @@ The rules are those of `operate.actions`: advice is given only for what the engi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stepwell.look.explain.facts import ENDED_BADLY, Facts, Some
@@ -50,12 +50,18 @@ def not_runnable(facts: Facts, step: StepFacts) -> Iterator[Found]:
         found = Some([] if parent is None or parent.state is not State.NOT_RUNNABLE else [parent.id], 0)
     else:
         found = culprits(facts, step)
-    if found:
-        message = f"cannot run ({step.reason}) because of {facts.listed(*found)}: it is revived with that"
-        yield behind("not_runnable", message, found.ids, total=found.total)
-    else:
-        message = f"cannot run ({step.reason}), and what it could have been revived with has concluded"
+    text = f"cannot run ({step.reason})"
+    if not found:
+        message = f"{text}, and what it could have been revived with has concluded"
         yield cause("not_runnable", message, advice=[f"stepwell skip {step.id}"])
+        return
+    text = f"{text} because of {facts.listed(*found)}"
+    ancestor = _ancestor_to_retry(facts, step)
+    if ancestor is not None and ancestor.id not in found.ids:
+        # What failed is retried after that: the engine revives nothing below a step that has ended.
+        yield _below(facts, text, ancestor)
+    else:
+        yield behind("not_runnable", f"{text}: it is revived with that", found.ids, total=found.total)
 
 
 def failed(facts: Facts, step: StepFacts) -> Iterator[Found]:
@@ -65,12 +71,7 @@ def failed(facts: Facts, step: StepFacts) -> Iterator[Found]:
     text = state_text(step)
     ancestor = _ancestor_to_retry(facts, step)
     if ancestor is not None:
-        if ancestor.state in CONCLUDED:
-            message = f"{text}; it cannot be retried because its ancestor has concluded: {facts.named(ancestor.id)}"
-            yield cause("ended", message)
-        else:
-            message = f"{text}; to retry it, retry its ancestor first: {facts.named(ancestor.id)}"
-            yield behind("ended", message, [ancestor.id])
+        yield _below(facts, text, ancestor, advice=[f"stepwell skip {step.id}"])
         return
     blocking = [row.id for row in _unconcluded_children(facts, step)]
     if step.reason == CHILDREN_FAILED and blocking:
@@ -80,10 +81,26 @@ def failed(facts: Facts, step: StepFacts) -> Iterator[Found]:
         yield behind("ended", message, leased, nodes=[each for each in leased if each in facts.steps])
     elif blocking and step.own_code_done_at is not None and not _revives_children(facts, step):
         message = f"{text}; a retry would fail at once, unless these are skipped first: {facts.listed(blocking)}"
-        yield cause("ended", message, advice=[f"stepwell skip {step.id}"])
+        yield cause("ended", message, advice=[f"stepwell skip {blocking[0]}"])
     else:
-        verbs = ("skip",) if step.reason == REFUSED else ("retry", "skip")
-        yield cause("ended", text, advice=[f"stepwell {verb} {step.id}" for verb in verbs])
+        yield cause("ended", text, advice=[f"stepwell {verb} {step.id}" for verb in _verbs(facts, step)])
+
+
+def _verbs(facts: Facts, step: StepFacts) -> tuple[str, ...]:
+    """What makes the steps behind it run: a step that was refused fails again, and skipping a parent leaves what ended
+    below it as it is."""
+    if step.reason == REFUSED:
+        return ("skip",)
+    return ("retry",) if facts.children(step) else ("retry", "skip")
+
+
+def _below(facts: Facts, text: str, ancestor: StepFacts, advice: Sequence[str] = ()) -> Found:
+    named = facts.named(ancestor.id)
+    if ancestor.state in CONCLUDED:
+        return cause(
+            "ended", f"{text}; it cannot be revived because its ancestor has concluded: {named}", advice=advice
+        )
+    return behind("ended", f"{text}; its ancestor has to be revived first: {named}", [ancestor.id])
 
 
 def _ancestor_to_retry(facts: Facts, step: StepFacts) -> StepFacts | None:

@@ -8,7 +8,7 @@ from typing import Final
 from stepwell.look.explain.chain import Chain
 from stepwell.look.explain.facts import SHOWN, gather
 from stepwell.look.explain.found import Found, Source
-from stepwell.look.explain.result import Explanation, RootCause, StepExplanation
+from stepwell.look.explain.result import Explanation, Obstacle, RootCause, StepExplanation
 from stepwell.look.explain.sources import SOURCES
 from stepwell.look.explain.text import state_text
 from stepwell.model.states import State
@@ -71,21 +71,15 @@ def _explain_step(step: StepFacts, found: list[Found]) -> StepExplanation:
 
 
 def _grouped(chain: Chain) -> list[RootCause]:
-    """One root cause may hold up thousands of steps."""
-    groups: dict[tuple[str, str], tuple[Found, list[int]]] = {}
+    """One root cause may hold up thousands of steps: the same obstacle, removed by the same action."""
+    groups: dict[Obstacle, list[int]] = {}
     for step_id, found in chain.root_causes():
-        key = found.obstacle.condition, found.obstacle.message
-        groups.setdefault(key, (found, []))[1].append(step_id)
+        groups.setdefault(found.obstacle, []).append(step_id)
     return [
         RootCause(
-            condition,
-            message,
-            tuple(ids[:SHOWN]),
-            max(0, len(ids) - SHOWN),
-            found.obstacle.changes_at,
-            found.obstacle.advice,
+            each.condition, each.message, tuple(ids[:SHOWN]), max(0, len(ids) - SHOWN), each.changes_at, each.advice
         )
-        for (condition, message), (found, ids) in groups.items()
+        for each, ids in groups.items()
     ]
 
 
