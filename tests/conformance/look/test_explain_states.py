@@ -49,6 +49,7 @@ def test_a_dispatched_step_behind_a_reached_limit_names_it(engine: Engine, kind:
             f"{what} is at its limit (1): 1 steps are running",
         )
         assert not explain(engine, "step").eligible
+        assert root(engine, "step").advice == (f"stepwell limits --{kind} {name}=2".replace(" =", " "),)
         run(runner, busy)
         assert explain(engine, "step").obstacles == []
         run_level(engine, runner, "step")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from stepwell.look.explain.facts import Facts
@@ -75,7 +76,9 @@ def limits(facts: Facts, step: StepFacts) -> Iterator[Found]:
         count = sum(row.running for row in facts.running if kind == "total" or getattr(row, kind) == name)
         if count >= maximum:
             what = "the total" if kind == "total" else f"{kind} {name!r}"
-            yield cause("limit", f"{what} is at its limit ({maximum}): {count} steps are running")
+            more = f"{maximum + 1}" if kind == "total" else shlex.quote(f"{name}={maximum + 1}")
+            message = f"{what} is at its limit ({maximum}): {count} steps are running"
+            yield cause("limit", message, advice=[f"stepwell limits --{kind} {more}"])
 
 
 def queue(facts: Facts, step: StepFacts) -> Iterator[Found]:
