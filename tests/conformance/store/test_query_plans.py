@@ -30,8 +30,8 @@ pytestmark = pytest.mark.slow
 FINISHED, BLOCKED = 200_000, 20_000
 
 SUBJECTS = (
-    "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement", "reaping", "runs",
-    "settings", "ticks", "workers",
+    "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement", "reaping",
+    "runs", "settings", "ticks", "workers",
 )  # fmt: skip
 ABOUT_WORKERS = {"register_worker", "heartbeat", "delete_worker"}  # they have text for an id, and are not large
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
