@@ -20,6 +20,7 @@ CHECKS: Final = {
     "only claimed steps have a lease": verbs.invariant_2_lease_only_while_claimed,
     "an ended step does not run again": verbs.invariant_3_ended_stays_ended,
     "no step is lost": verbs.invariant_4_no_step_is_lost,
+    "no waiting parent is forgotten": verbs.invariant_4_no_parent_is_forgotten,
     "parents, children and blocks agree": verbs.invariant_4_links_agree,
     "a parent never completes before its children": verbs.invariant_5_parent_after_children,
     "concurrency keys stay within their limits": verbs.invariant_7_keys_are_not_exceeded,

@@ -220,10 +220,27 @@ def test_explain_says_what_the_engine_says(scene: Scene) -> None:
 
 
 def test_explain_of_a_single_reason_is_one_sentence(scene: Scene) -> None:
-    shown = run(scene.url, "explain", str(scene.refs["behind"].id)).stdout
+    failed = scene.refs["broken"].id
+    shown = run(scene.url, "explain", str(failed)).stdout
     assert shown.splitlines() == [
-        f"step {scene.refs['behind'].id} behind  NotRunnable",
-        scene.app.explain(scene.refs["behind"]).summary,
+        f"step {failed} broken  Failed",
+        scene.app.explain(failed).summary,
+        "",
+        f"Try: stepwell retry {failed} or stepwell skip {failed}",
+    ]
+
+
+def test_explain_shows_the_steps_behind_the_step_and_the_root_causes(scene: Scene) -> None:
+    behind, broken = scene.refs["behind"].id, scene.refs["broken"].id
+    lines = run(scene.url, "explain", str(behind)).stdout.splitlines()
+    reason = "ended Failed (error): Permanent: told to fail"
+    assert lines[lines.index("Behind it") + 1] == f"  step {broken} broken (Failed): {reason}"
+    assert f"  step {broken}: {reason}" in lines[lines.index("Root causes") :]
+    assert lines[-1] == f"Try: stepwell retry {broken} or stepwell skip {broken}"
+    document = ask(scene.url, "explain", str(behind))
+    assert [step["step_id"] for step in document["behind"]] == [broken]
+    assert [root["advice"] for root in document["roots"] if root["steps"] == [broken]] == [
+        [f"stepwell retry {broken}", f"stepwell skip {broken}"]
     ]
 
 

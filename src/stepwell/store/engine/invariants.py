@@ -32,6 +32,10 @@ def invariant_4_no_step_is_lost(tx: Transaction) -> list[FindingRow]: ...
 
 
 @query
+def invariant_4_no_parent_is_forgotten(tx: Transaction) -> list[FindingRow]: ...
+
+
+@query
 def invariant_5_parent_after_children(tx: Transaction) -> list[FindingRow]: ...
 
 

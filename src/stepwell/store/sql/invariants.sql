@@ -47,6 +47,22 @@ SELECT s.id, 'it is ' || s.state || ' but not on the agenda' FROM steps s
 WHERE (s.state = 'Dispatched' OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
 
+-- name: invariant_4_no_parent_is_forgotten()
+-- A parent that waits although none of its children is unfinished, and that no tick will look at: a mark is committed with
+-- the change that it is about, and a tick deletes marks only after it has decided, under the lock of the group.
+-- Only rows with children are read; the children of one parent only if it has none that is unfinished.
+SELECT p.id, 'its own code is done and it waits for none of its children, but nothing marks it' AS finding
+FROM steps p @sqlite(INDEXED BY steps_parents_by_block)
+WHERE p.has_children AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u JOIN steps c ON c.id = u.step_id
+                  WHERE u.block_uuid = p.child_block_uuid AND NOT u.ended
+                    AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL))
+  AND NOT EXISTS (SELECT 1 FROM steps_marks m JOIN steps c ON c.id = m.step_id
+                  WHERE m."group" = p."group" AND (c.id = p.id OR c.parent_step_id = p.id))
+  AND NOT EXISTS (SELECT 1 FROM steps_dispatcher d WHERE d."group" = p."group" AND d.lock_owner IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
+                  AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL));
+
 -- name: invariant_5_parent_after_children()
 SELECT p.id, 'it is Completed but its child ' || c.id || ' is ' || c.state AS finding
 FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
