@@ -203,7 +203,7 @@ def _instructions(app: Stepwell, work: Callable[[], Any]) -> int:
         return 0
 
     database: Any = app.database
-    connections = [database._connection, database._reading_connection()]
+    connections = [database.connections.writer(), database.connections.reader()]
     for connection in connections:
         connection.set_progress_handler(step, 1)
     try:

@@ -271,7 +271,7 @@ def plain_connection(app: Stepwell) -> Iterator[Any]:
         with psycopg.connect(url) as connection:
             yield connection
     elif url == "sqlite://":
-        yield app.database._connection  # type: ignore[attr-defined]
+        yield app.database.connections.writer()  # type: ignore[attr-defined]
     else:
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
             yield connection

@@ -10,6 +10,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from stepwell.store.forks import abandon_socket, survive_forks
 from stepwell.store.wake import ANY_WAKE, Listener, Wake
 
 CONNECT_SECONDS: Final = 10
@@ -27,6 +28,7 @@ class PostgresListener(Listener):
         self._url = url
         self._connection: psycopg.Connection[Any] | None = None
         self._next_try = 0.0
+        survive_forks(self)
         self._connect()
 
     def _connect(self) -> None:
@@ -64,3 +66,14 @@ class PostgresListener(Listener):
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
+
+    def before_fork(self) -> None:
+        pass
+
+    def after_fork_in_parent(self) -> None:
+        pass
+
+    def after_fork_in_child(self) -> None:
+        inherited, self._connection = self._connection, None
+        if inherited is not None and not inherited.closed:
+            abandon_socket(inherited.fileno())
