@@ -21,6 +21,7 @@ from stepwell.define.outcomes import (
 from stepwell.enqueue.handle import Handle
 from stepwell.model.errors import (
     ActionRefused,
+    AppClosed,
     DatabaseBusy,
     DatabaseUnavailable,
     IllegalTransition,
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActionRefused",
+    "AppClosed",
     "DatabaseBusy",
     "DatabaseUnavailable",
     "DivideTotalValueEqually",

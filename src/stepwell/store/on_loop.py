@@ -24,11 +24,13 @@ class OnLoop:
         return asyncio.run_coroutine_threadsafe(call, self.loop).result()
 
 
-async def with_connection(given: Any, work: Callable[[Any], T]) -> T:
-    """Call `work` with a connection that the store can use, without blocking the event loop if it is an async one.
+async def without_blocking(given: Any, work: Callable[[Any], T]) -> T:
+    """Call `work` with the connection behind what the caller gave, or with None, in another thread.
 
-    A sync connection is used in the calling thread, because it may belong to it.
+    Only a sync connection is used in the calling thread, because it may belong to it.
     """
+    if given is None:
+        return await asyncio.to_thread(work, None)
     connection = await async_driver_connection(given)
     if not is_async(connection):
         return work(given)

@@ -121,27 +121,6 @@ def restarts_of_the_log(file: Path) -> int:
     return int.from_bytes(Path(f"{file}-wal").read_bytes()[12:16], "big")
 
 
-def test_use_after_a_fork_is_refused_in_the_child_and_goes_on_in_the_parent(url: str) -> None:
-    script = """
-from stepwell.model.errors import DatabaseUnavailable
-app = Stepwell(url).open()
-app.enqueue("nobody")
-child = os.fork()
-if child == 0:
-    for use in (app.steps, lambda: app.enqueue("nobody")):
-        try:
-            use()
-        except DatabaseUnavailable as error:
-            say("refused" if "opened before a fork; open a new one" in str(error) else str(error))
-    os._exit(0)
-os.waitpid(child, 0)
-app.enqueue("nobody")
-say(len(app.steps()))
-"""
-    with process(script, url) as (child,):
-        assert wait_for_exit(child).split() == ["refused", "refused", "2"]
-
-
 DISK_FULL = """
 import resource
 from stepwell.model.errors import DatabaseUnavailable
