@@ -38,6 +38,7 @@ from stepwell.model.errors import (
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.run.current import current_step
+from stepwell.run.results import Results, StepResult
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
@@ -65,6 +66,7 @@ __all__ = [
     "NonNotifiable",
     "Permanent",
     "Reschedule",
+    "Results",
     "Retry",
     "RunningStep",
     "SchemaError",
@@ -75,6 +77,7 @@ __all__ = [
     "StepDidNotConclude",
     "StepNotFound",
     "StepRef",
+    "StepResult",
     "StepTimeout",
     "Stepwell",
     "StepwellError",

@@ -86,7 +86,7 @@ class Stepwell:
         self.events = Events()
         self.events.follow(self.database.hooks)
         self.limits = Limits(self.database)
-        self.running_steps = RunningSteps(self.database, uuids)
+        self.running_steps = RunningSteps(self.database, self.jobs, uuids)
         self._creator = Creator(self.database, self.queues, uuids)
         self._finisher = Finisher(self.database, self._creator, self.events)
         self._workers = WorkerBuilder(
