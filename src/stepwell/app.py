@@ -39,6 +39,7 @@ from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep
 from stepwell.run.worker import Worker
 from stepwell.run.worker_row import default_queues
+from stepwell.service.background import Background
 from stepwell.service.crew import Crew
 from stepwell.service.locate import load_app, name_of
 from stepwell.service.part import Part
@@ -216,6 +217,10 @@ class Stepwell:
                 crew.run()
             finally:
                 self._crews.remove(crew)
+
+    def running(self, **worker: Unpack[WorkerOptions]) -> Background:
+        """The same in threads, during a `with` or `async with` block: for a program with a main loop of its own."""
+        return Background(Crew(self.parts(self.worker(**worker))))
 
     def stop(self) -> None:
         """Stop every `run` of this app gracefully, like a signal; call it from another thread or from a job.

@@ -61,9 +61,7 @@ class _Forks:
 
 
 _forks: Final = _Forks()
-os.register_at_fork(
-    before=_forks.before, after_in_parent=_forks.after_in_parent, after_in_child=_forks.after_in_child
-)
+os.register_at_fork(before=_forks.before, after_in_parent=_forks.after_in_parent, after_in_child=_forks.after_in_child)
 
 survive_forks: Final = _forks.add
 

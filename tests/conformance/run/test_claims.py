@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from stepwell import NewStep, State, StepRef, Stepwell
+from stepwell import Handle, NewStep, State, Stepwell
 from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.ids import Uuid7Generator
 from stepwell.run.children import NewChildren
@@ -43,7 +43,7 @@ def hand(engine: Engine) -> Iterator[Hand]:
     hand.row.unregister()
 
 
-def enqueue(engine: Engine, count: int, **settings: object) -> list[StepRef]:
+def enqueue(engine: Engine, count: int, **settings: object) -> list[Handle[Any]]:
     return engine.app.enqueue_many([NewStep(action="behave", **settings) for _ in range(count)])  # type: ignore[arg-type]
 
 

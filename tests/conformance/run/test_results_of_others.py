@@ -78,7 +78,7 @@ def test_a_later_step_reads_the_children_of_an_earlier_one(app: Stepwell) -> Non
     def merge() -> None:
         step = current_step()
         earlier = step.results().named("split")
-        seen.append((earlier.result, [child.result for child in step.results(of=earlier)], shown(step.results(of=step))))
+        seen.append((earlier.result, [child.result for child in step.results(of=earlier)], list(step.results(of=step))))
 
     first = NewStep(action="split")
     app.enqueue_many([first, NewStep(action="merge", depends_on=[first])])

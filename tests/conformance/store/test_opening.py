@@ -64,7 +64,7 @@ def test_a_closed_app_refuses_every_use_until_it_is_opened_again(database_url: s
     app.close()
     app.close()
     for use in USES:
-        with pytest.raises(AppClosed, match="was closed; nothing was done. Call `open"):
+        with pytest.raises(AppClosed, match=r"was closed; nothing was done\. Call `open"):
             use(app)
     with app.open():
         assert len(app.steps()) == (1 if app.database.is_shared else 0)

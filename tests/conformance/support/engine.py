@@ -97,7 +97,7 @@ class Engine:
         """Create the steps of a line; `settings` apply to its top-level steps."""
         drafts = parse(line, settings)
         refs = self.app.enqueue_many(drafts.values())
-        planted = dict(zip(drafts, refs, strict=True))
+        planted: dict[str, StepRef] = dict(zip(drafts, refs, strict=True))
         self.refs |= planted
         return planted
 

@@ -16,7 +16,7 @@ from stepwell.store.changes import ChangeHooks
 from stepwell.store.engine import schema
 from stepwell.store.on_loop import OnLoop
 from stepwell.store.postgres.on_loop import CursorOnLoop
-from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated
+from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text
 from stepwell.store.wake import Wake
 
 
@@ -61,12 +61,14 @@ def callers_transaction(
 
     `identity` is that of Stepwell's own database: the connection must be one to the same.
     """
+    expected: type[Any]
     if isinstance(given, OnLoop):
-        connection, tx = given.connection, TransactionOnLoop(given, hooks)
-        expected: type[Any] = psycopg.AsyncConnection
+        connection, expected = given.connection, psycopg.AsyncConnection
+        tx: CallersTransaction = TransactionOnLoop(given, hooks)
     else:
         connection = driver_connection(given)
-        tx, expected = CallersTransaction(connection, hooks), psycopg.Connection
+        expected = psycopg.Connection
+        tx = CallersTransaction(connection, hooks)
     if not isinstance(connection, expected):
         raise wrong_connection(connection, "PostgreSQL", "psycopg")
     status = connection.info.transaction_status

@@ -55,7 +55,7 @@ class SqliteConnections(Connections):
         self._reader: sqlite3.Connection | None = None
         self._checkpoints: Checkpoints | None = None
         self._commits = 0
-        self._held_for_fork: list[threading.RLock] = []  # type: ignore[valid-type]
+        self._held_for_fork: list[threading.RLock] = []
         self._is_inherited = False  # from a parent process: not to be touched
         self.writer()
 

@@ -97,7 +97,6 @@ class SqliteListener(Listener):
             os.close(self._watch)
             self._watch = None
 
-
     def _disconnect(self) -> None:
         with self._lock:
             if self._connection is not None:
