@@ -1,7 +1,7 @@
 """Forks: a child process must not use a connection of its parent, nor close it on the parent's behalf.
 
 Everything that holds a connection registers here. It can close the connection before a fork (SQLite), or drop it in the
-child without a word to the server (PostgreSQL).
+child without sending anything to the server (PostgreSQL).
 """
 
 from __future__ import annotations
