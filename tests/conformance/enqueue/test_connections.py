@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
@@ -341,19 +342,30 @@ def test_aenqueue_takes_a_sync_connection_of_the_calling_thread(app: Stepwell, j
     assert numbers(app) == [1]
 
 
-def test_a_cancelled_aenqueue_writes_nothing_after_the_callers_rollback(
+def test_a_cancelled_aenqueue_has_stopped_writing_when_the_caller_rolls_back(
     app: Stepwell, job: JobDefinition[[int], int]
 ) -> None:
+    begun, released = threading.Event(), threading.Event()
+
+    def hold(*arguments: Any) -> None:
+        begun.set()
+        assert released.wait(60)
+
+    app.database.hooks.in_transaction(hold)
+
     async def main() -> None:
         async with driver_connection(app) as connection:
             task = asyncio.create_task(job.options(connection=connection).aenqueue(1))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await asyncio.to_thread(begun.wait)
             task.cancel()
+            for _ in range(10):
+                await asyncio.sleep(0)
+            has_ended_early = task.done()
+            released.set()
             with pytest.raises(asyncio.CancelledError):
                 await task
             await connection.rollback()
-            await connection.commit()
+        assert not has_ended_early
 
     asyncio.run(main())
     assert numbers(app) == []
