@@ -21,6 +21,7 @@ from stepwell.define.outcomes import (
 from stepwell.enqueue.handle import Handle
 from stepwell.model.errors import (
     ActionRefused,
+    AppClosed,
     DatabaseBusy,
     DatabaseUnavailable,
     IllegalTransition,
@@ -37,6 +38,7 @@ from stepwell.model.errors import (
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.run.current import current_step
+from stepwell.run.results import Results, StepResult
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
@@ -45,6 +47,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActionRefused",
+    "AppClosed",
     "DatabaseBusy",
     "DatabaseUnavailable",
     "DivideTotalValueEqually",
@@ -63,6 +66,7 @@ __all__ = [
     "NonNotifiable",
     "Permanent",
     "Reschedule",
+    "Results",
     "Retry",
     "RunningStep",
     "SchemaError",
@@ -73,6 +77,7 @@ __all__ = [
     "StepDidNotConclude",
     "StepNotFound",
     "StepRef",
+    "StepResult",
     "StepTimeout",
     "Stepwell",
     "StepwellError",

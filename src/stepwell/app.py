@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from stepwell.define.decorator import JobDecorator
 from stepwell.define.definition import JobDefinition
-from stepwell.define.drafts import NewStep
+from stepwell.define.drafts import NewStep, all_drafts
 from stepwell.define.registry import Registry
 from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
@@ -39,12 +39,14 @@ from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep
 from stepwell.run.worker import Worker
 from stepwell.run.worker_row import default_queues
+from stepwell.service.background import Background
 from stepwell.service.crew import Crew
-from stepwell.service.locate import name_of
+from stepwell.service.locate import load_app, name_of
 from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
 from stepwell.store.migrate import ensure_schema, migrate
+from stepwell.store.on_loop import without_blocking
 
 R = TypeVar("R")
 
@@ -66,6 +68,9 @@ class Stepwell:
     42
 
     `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated.
+
+    Making one touches nothing: it connects, and makes sure of the schema, on first use. A process that is forked later
+    connects for itself.
     """
 
     def __init__(
@@ -82,7 +87,7 @@ class Stepwell:
         self.events = Events()
         self.events.follow(self.database.hooks)
         self.limits = Limits(self.database)
-        self.running_steps = RunningSteps(self.database, uuids)
+        self.running_steps = RunningSteps(self.database, self.jobs, uuids)
         self._creator = Creator(self.database, self.queues, uuids)
         self._finisher = Finisher(self.database, self._creator, self.events)
         self._workers = WorkerBuilder(
@@ -93,9 +98,12 @@ class Stepwell:
         self._crews: list[Crew] = []
 
     def open(self) -> Self:
-        """Connect and check the schema now; otherwise the first use does."""
+        """Connect and check the schema now; otherwise the first use does. After `close`, this opens it again."""
         self.database.open()
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_app, (name_of(self),)  # another process imports it
 
     def _prepare(self, database: Database) -> None:
         if self._migrates:
@@ -105,7 +113,7 @@ class Stepwell:
         self.queues.create(database)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database. Any use after it raises `AppClosed`, until `open` opens it again."""
         self.database.close()
 
     def __enter__(self) -> Self:
@@ -116,35 +124,54 @@ class Stepwell:
 
     # enqueue ------------------------------------------------------------------------------------------
 
-    def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> StepRef:
+    def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> Handle[Any]:
         """Create one step; `settings` are the fields of `NewStep`.
 
         If a job of this app has this action, its settings apply and the arguments are checked, as in the job's own
-        `enqueue`; any other action is accepted, because another program may run it. With `connection`, an open
-        `sqlite3` or `psycopg` connection, the step is committed or rolled back with the caller's transaction.
+        `enqueue`; any other action is accepted, because another program may run it. With `connection`, a connection of
+        `sqlite3` or `psycopg`, or one of SQLAlchemy or Django that uses them, the step is committed or rolled back with
+        the caller's transaction.
         """
         draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
         return self.enqueue_many([draft], connection=connection)[0]
 
+    async def aenqueue(
+        self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any
+    ) -> Handle[Any]:
+        """The same without blocking an event loop; `connection` may be async."""
+        draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
+        return (await self.aenqueue_many([draft], connection=connection))[0]
+
     def enqueue_job(self, job: JobDefinition[..., R], draft: NewStep) -> Handle[R]:
         """Create one step of a job: what `job.enqueue(…)` does."""
-        (ref,) = self.enqueue_many([draft])
-        return Handle(ref, self, job.signature)
+        return self.enqueue_many([draft], connection=job.connection)[0]
 
-    def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:
+    def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[Handle[Any]]:
         """Create many steps at once, all or none; they may be each other's parents and dependencies.
 
         A `NewStep` of a job of this app is treated as in `enqueue`: the arguments are checked, and the job's settings
         apply to fields that are left at their defaults. Children of the running step that calls this are part of its
         result: they are written when its compute ends.
         """
-        drafts = list(map(self.jobs.redraft, drafts))
+        drafts = [self.jobs.redraft(draft) for draft in all_drafts("enqueue_many", drafts)]
         running = self.running_steps.parent_of(drafts)
-        if running is not None:
-            if connection is not None:
-                raise InvalidStep("children of the running step are written when its compute ends: omit `connection`")
-            return running.add_children(drafts)
-        return self._creator.create(drafts, self.database.now(), connection)
+        if running is None:
+            refs = self._creator.create(drafts, self.database.now(), connection)
+        elif connection is None:
+            refs = running.add_children(drafts)
+        else:
+            raise InvalidStep("children of the running step are written when its compute ends: omit `connection`")
+        return [Handle(ref, self, self.jobs.get(draft.action)) for ref, draft in zip(refs, drafts, strict=True)]
+
+    async def aenqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[Handle[Any]]:
+        """The same without blocking an event loop; `connection` may be async."""
+        drafts = all_drafts("aenqueue_many", drafts)
+        return await without_blocking(connection, lambda usable: self.enqueue_many(drafts, connection=usable))
+
+    def handle(self, which: AnyStep) -> Handle[Any]:
+        """A step that exists, by its id or uuid: to wait for its result, to cancel or to retry it."""
+        step = self.step(which)
+        return Handle(step.ref, self, self.jobs.get(step.action))
 
     # dispatch and run -----------------------------------------------------------------------------------
 
@@ -192,6 +219,10 @@ class Stepwell:
             finally:
                 self._crews.remove(crew)
 
+    def running(self, **worker: Unpack[WorkerOptions]) -> Background:
+        """The same in threads, during a `with` or `async with` block: for a program with a main loop of its own."""
+        return Background(Crew(self.parts(self.worker(**worker))))
+
     def stop(self) -> None:
         """Stop every `run` of this app gracefully, like a signal; call it from another thread or from a job.
 
@@ -218,6 +249,10 @@ class Stepwell:
     def steps(self, *, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match."""
         return self.reader.steps(limit, before, **filters)
+
+    def is_live(self, relatable: tuple[str, str | int], actions: Collection[str] | None = None) -> bool:
+        """Whether a workflow with a step of these actions (or of any) about this object has not ended yet."""
+        return self.reader.is_live(relatable, actions)
 
     def history(self, which: AnyStep) -> list[Transition]:
         """Every change of state of a step."""

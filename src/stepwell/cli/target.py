@@ -107,7 +107,7 @@ class Target:
 
 
 def _sqlite_path(url: str) -> Any:
-    from stepwell.store.sqlite.connection import path_of
+    from stepwell.store.sqlite.path import path_of
 
     return path_of(url)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
@@ -15,6 +14,7 @@ from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError
+from stepwell.store.on_loop import without_blocking
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -60,6 +60,10 @@ class JobDefinition(Generic[P, R]):
     signature: Signature
     hooks: frozenset[str]
     is_async: bool
+    connection: Any = None  # of the transaction in which `enqueue` creates steps
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _same_job, (self.app, self.action, self.settings, self.connection)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         made: Any = self.code(*args, **kwargs)
@@ -68,14 +72,21 @@ class JobDefinition(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Create a step that will run the code with these arguments."""
-        return self.app.enqueue_job(self, self.draft(*args, **kwargs))
+        return self.app.enqueue_job(self, self._draft_of(self.signature.arguments(args, kwargs)))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, without blocking an event loop."""
-        return await asyncio.to_thread(self.enqueue, *args, **kwargs)
+        return await without_blocking(
+            self.connection, lambda connection: replace(self, connection=connection).enqueue(*args, **kwargs)
+        )
 
     def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
         """The same step, not created yet: for use in a tree or a graph with other steps."""
+        if self.connection is not None:
+            raise StepwellError(
+                f"{self.action}: a draft has no connection; pass it where the step is created, "
+                "app.enqueue_many([…], connection=…)"
+            )
         return self._draft_of(self.signature.arguments(args, kwargs))
 
     def draft_by_name(self, arguments: Any) -> NewStep:
@@ -96,10 +107,14 @@ class JobDefinition(Generic[P, R]):
         return JobStep(action=self.action, arguments=arguments, **settings)
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
-        """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""
+        """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`.
+
+        With `connection`, `enqueue` and `aenqueue` create the step in the open transaction of that connection.
+        """
+        connection = settings.pop("connection", self.connection)
         given = known_settings(self.action, settings)
         kept = {name: value for name, value in self.settings.items() if given.get(_EXCLUDES.get(name, "")) is None}
-        return replace(self, settings={**kept, **given})
+        return replace(self, settings={**kept, **given}, connection=connection)
 
     def instantiate(self, arguments: dict[str, Any]) -> Job:
         """The job, ready to run with stored arguments."""
@@ -107,6 +122,11 @@ class JobDefinition(Generic[P, R]):
         if isinstance(self.code, type) and issubclass(self.code, Job):
             return self.code(**typed)
         return _FunctionJob(self.code, typed)
+
+
+def _same_job(app: Stepwell, action: str, settings: dict[str, Any], connection: Any) -> JobDefinition[..., Any]:
+    """A job in another process, which has imported its app: `pool.map(fetch.enqueue, symbols)`."""
+    return replace(app.jobs[action], settings=settings, connection=connection)
 
 
 def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:

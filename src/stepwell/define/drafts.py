@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter, is_
 from typing import Any, Final, TypeAlias
@@ -72,6 +72,27 @@ def non_default_settings(draft: NewStep) -> dict[str, Any]:
     """
     settings = zip(SETTINGS, _settings_of(draft), _DEFAULT_SETTINGS, strict=True)
     return {name: value for name, value, default in settings if value != default}
+
+
+def not_a_draft(call: str, value: object) -> str | None:
+    """What is wrong with a value that should be a draft, or None."""
+    if isinstance(value, NewStep):
+        return None
+    if isinstance(value, Step | StepRef):
+        return f"{call}({value!r}): that step already exists; pass a draft of a new one, such as fetch.draft(…)"
+    shown = getattr(value, "action", None) or _shown(value)  # a job, by its name
+    return f"{call}({shown}): pass drafts of new steps, such as fetch.draft(…), or lists of drafts"
+
+
+def all_drafts(call: str, given: Any) -> list[NewStep]:
+    """The drafts that were passed to a call; raises if there is anything else."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidStep(f"{call}({_shown(given)}): pass a list of drafts; nothing was written")
+    drafts = list(given)
+    for draft in drafts:
+        if (problem := not_a_draft(call, draft)) is not None:
+            raise InvalidStep(f"{problem}; nothing was written")
+    return drafts
 
 
 def check(draft: NewStep) -> None:

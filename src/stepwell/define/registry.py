@@ -44,6 +44,10 @@ class Registry:
     def __contains__(self, action: object) -> bool:
         return isinstance(action, str) and action in self._jobs
 
+    def get(self, action: str) -> JobDefinition[..., Any] | None:
+        """The job of an action, if this app has it."""
+        return self._jobs.get(action)
+
     def __getitem__(self, action: str) -> JobDefinition[..., Any]:
         try:
             return self._jobs[action]

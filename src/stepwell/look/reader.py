@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,21 @@ class Reader:
             valid = ", ".join(sorted([*reading.FILTERS, "relatable", "workflow"]))
             raise StepwellError(f"unknown filter {', '.join(sorted(unknown))}; valid filters: {valid}")
         return self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=before, limit=limit))
+
+    def is_live(self, relatable: tuple[str, str | int], actions: Collection[str] | None = None) -> bool:
+        """Whether a workflow that has a step of these actions (or of any) about this object has not ended."""
+        kind, of = relatable
+        if isinstance(actions, str):
+            raise StepwellError(f"is_live: actions is {actions!r}; pass a list, actions=[{actions!r}]")
+        return self._database.read(
+            lambda tx: reading.is_live(
+                tx,
+                relatable_type=kind,
+                relatable_id=str(of),
+                any_action=actions is None,
+                actions=[] if actions is None else list(actions),
+            )
+        )
 
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
         step = self.step(which)

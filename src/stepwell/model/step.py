@@ -16,12 +16,18 @@ Priority: TypeAlias = Literal["default", "high"]
 TriggerRule: TypeAlias = Literal["all_concluded", "all_ended", "any_concluded"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StepRef:
-    """The identity of a step, as returned when it is created."""
+    """The identity of a step. Two are equal if they are of the same step, whatever else they can do."""
 
     id: int
     uuid: str
+
+    def __eq__(self, other: object) -> bool:
+        return (self.id, self.uuid) == (other.id, other.uuid) if isinstance(other, StepRef) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.uuid))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

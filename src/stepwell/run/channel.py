@@ -12,8 +12,10 @@ from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.lifecycle import handle, run_without_loop
+from stepwell.run.results import read_related
 from stepwell.run.running import RunningStep
 from stepwell.store import Database
+from stepwell.store.engine.results import RelatedStep
 from stepwell.store.engine.runs import LogEntry
 
 
@@ -41,6 +43,9 @@ class DirectChannel:
 
     def cancel_requested(self) -> bool:
         return self._cancelled
+
+    def related(self, of: int | None) -> list[RelatedStep]:
+        return read_related(self._database, self._claim.step_id, of)
 
     def request_cancel(self) -> None:
         self._cancelled = True

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from stepwell.model.errors import SchemaError
-from stepwell.store.database import Database, MigrationSession
+from stepwell.store.connections import MigrationSession
+from stepwell.store.database import Database
 from stepwell.store.definitions import SCHEMA_FOLDER, definitions
 from stepwell.store.engine import schema
 

@@ -27,6 +27,7 @@ from stepwell.dispatch.phases import STATE_PHASES, PhaseContext, process_marks
 from stepwell.model.states import UNFINISHED, State
 from stepwell.run.finish import Finisher
 from stepwell.store.engine import runs, ticks
+from stepwell.store.postgres.callers import CallersTransaction
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import returned
 from tests.conformance.support.machine import ACTION, OUTCOMES, PHASES, SHAPES, TRIGGER_RULES, Machine, Opener
@@ -182,7 +183,7 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         block_root, younger = runner.claim(2)
 
         connection.execute("SELECT 1")
-        late = app.database.within(connection)
+        late = CallersTransaction(connection, app.database.hooks)
         (change,) = runs.finish(
             late,
             id=block_root.step_id,

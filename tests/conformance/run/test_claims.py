@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from msgspec.structs import replace
 
-from stepwell import NewStep, State, StepRef, Stepwell
+from stepwell import Handle, NewStep, State, Stepwell
 from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.clock import since_boot
 from stepwell.model.ids import Uuid7Generator
@@ -48,7 +48,7 @@ def hand(engine: Engine) -> Iterator[Hand]:
     hand.row.unregister()
 
 
-def enqueue(engine: Engine, count: int, **settings: object) -> list[StepRef]:
+def enqueue(engine: Engine, count: int, **settings: object) -> list[Handle[Any]]:
     return engine.app.enqueue_many([NewStep(action="behave", **settings) for _ in range(count)])  # type: ignore[arg-type]
 
 

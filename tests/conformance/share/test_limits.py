@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import pytest
 
-from stepwell import DivideTotalValueEqually, InvalidStep, NewStep, State, StepRef, Stepwell, StepwellError
+from stepwell import DivideTotalValueEqually, Handle, InvalidStep, NewStep, State, Stepwell, StepwellError
 from stepwell.model.claimed import Claim
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
@@ -52,7 +53,7 @@ def hand(engine: Engine) -> Hand:
     return Hand(engine.app)
 
 
-def enqueue(engine: Engine, count: int, action: str = "behave", **settings: object) -> list[StepRef]:
+def enqueue(engine: Engine, count: int, action: str = "behave", **settings: object) -> list[Handle[Any]]:
     return engine.app.enqueue_many([NewStep(action=action, **settings) for _ in range(count)])  # type: ignore[arg-type]
 
 

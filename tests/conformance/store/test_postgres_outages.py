@@ -19,7 +19,7 @@ from stepwell.service import retry_delay
 from stepwell.service.crew import Crew
 from stepwell.store import Transaction
 from stepwell.store.engine import creation, ticks
-from stepwell.store.postgres import database as postgres
+from stepwell.store.postgres import connections as postgres
 from stepwell.testing import ManualClock, behave
 
 WAIT_SECONDS = 60.0  # for what takes milliseconds on a quiet machine

@@ -31,7 +31,7 @@ FINISHED, BLOCKED = 200_000, 20_000
 
 SUBJECTS = (
     "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement", "reaping",
-    "runs", "settings", "ticks", "workers",
+    "results", "runs", "settings", "ticks", "workers",
 )  # fmt: skip
 ABOUT_WORKERS = {"register_worker", "heartbeat", "delete_worker"}  # they have text for an id, and are not large
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
@@ -49,12 +49,13 @@ NUMBERS = {
 }  # fmt: skip
 TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
-FLAGS = {"open_too", "ended_early", "shares_block", "has_dependents"}
+FLAGS = {"any_action", "open_too", "ended_early", "shares_block", "has_dependents"}
 
 
 def _sql(app: Stepwell) -> dict[str, str]:
     """The statements of the dispatcher, of workers and of the reaper, by name."""
     found = {name: sql for subject in SUBJECTS for name, sql in statements(subject, app.database.dialect).items()}
+    found["is_live"] = statements("reading", app.database.dialect)["is_live"]  # programs ask it before they enqueue
     return {name: sql for name, sql in found.items() if name not in ABOUT_WORKERS}
 
 
@@ -205,7 +206,7 @@ def _instructions(app: Stepwell, work: Callable[[], Any]) -> int:
         return 0
 
     database: Any = app.database
-    connections = [database._connection, database._reading_connection()]
+    connections = [database.connections.writer(), database.connections.reader()]
     for connection in connections:
         connection.set_progress_handler(step, 1)
     try:

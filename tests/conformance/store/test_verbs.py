@@ -19,7 +19,7 @@ from stepwell.store.rows import builder
 from stepwell.store.sqlite import transaction as sqlite
 from stepwell.store.statement import SQL_FOLDER, Statement, statements
 
-POSTGRES_ONLY = {"schema.database_time", "schema.notify"}
+POSTGRES_ONLY = {"schema.database_time", "schema.identity", "schema.notify"}
 UUID = "00000000-0000-7000-8000-000000000000"
 OF_NAME: dict[str, Any] = {
     "arguments": "{}", "response": "null", "progress": "[]", "data": "null", "level": "INFO",

@@ -48,7 +48,9 @@ def scene(shared_database_url: str) -> Iterator[Scene]:
         behind = NewStep(action="behave", label="behind", parent=family, index=3)
         cleanup = NewStep(action="behave", label="cleanup", parent=family, type="resolve-exception")
         drafts = [family, fine, broken, behind, cleanup]
-        refs = dict(zip(["family", "fine", "broken", "behind", "cleanup"], app.enqueue_many(drafts), strict=True))
+        refs: dict[str, StepRef] = dict(
+            zip(["family", "fine", "broken", "behind", "cleanup"], app.enqueue_many(drafts), strict=True)
+        )
         app.run_until_idle()
         refs["loner"] = app.enqueue("unknown", label="loner", delay=3_600, depends_on=[refs["fine"]])
         yield Scene(app, shared_database_url, refs)

@@ -78,4 +78,4 @@ def test_a_process_opens_no_more_connections_than_it_is_given(postgres_url: str)
     app = Stepwell(postgres_url)
     app.database.max_connections = 3
     with app:
-        assert app.database._pool.max_size == 3  # type: ignore[attr-defined]
+        assert app.database.connections._pool.max_size == 3  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ from stepwell.run.executors.run_queue import UNREAD_MESSAGES
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import database
-from stepwell.store.sqlite import database as sqlite
+from stepwell.store.sqlite import connections as sqlite
 from tests.unit.run import prefetched_jobs
 
 SHORT = 0.0001

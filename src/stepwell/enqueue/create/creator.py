@@ -46,7 +46,8 @@ class Creator:
             return []
         if connection is not None:
             try:
-                return self._write(self._database.within(connection), drafts, arguments, now)
+                with self._database.within(connection) as tx:
+                    return self._write(tx, drafts, arguments, now)
             except Conflict as conflict:
                 raise DatabaseBusy(
                     f"your transaction conflicts with another ({conflict}): roll it back and retry it"

@@ -14,6 +14,7 @@ import msgspec
 from stepwell.model.claimed import ClaimedStep
 from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError
 from stepwell.run.executors.inbox import Message
+from stepwell.store.engine.results import RelatedStep
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
@@ -94,18 +95,24 @@ class PipeChannel:
     def checkpoint(self, data: str) -> bool:
         return self._request(Message(kind="checkpoint", data=data))
 
+    def related(self, of: int | None) -> list[RelatedStep]:
+        return msgspec.convert(self._ask(Message(kind="related", of=of)).get("related", []), list[RelatedStep])
+
     def _request(self, request: Message) -> bool:
+        return bool(self._ask(request)["ok"])
+
+    def _ask(self, request: Message) -> dict[str, Any]:
         self._check_process()
         with self._lock:
             if self._is_over:
-                return False
+                return {"ok": False}
             send(self._connection, request)
             reply = self._incoming.reply()
         if reply.get("refused"):
             raise InvalidStep(reply["refused"])
         if reply.get("busy"):
             raise DatabaseBusy(reply["busy"])
-        return bool(reply["ok"])
+        return reply
 
     def progress(self, done: float, total: float | None) -> None:
         self._send(Message(kind="progress", done=done, total=total))

@@ -42,7 +42,7 @@ class DatabaseSettings:
         8,
         WholeNumber(2),
         "Connections that the process of a command opens to PostgreSQL, at most. Slots have their own.",
-        constant="store.postgres.database:MAX_CONNECTIONS",
+        constant="store.postgres.connections:MAX_CONNECTIONS",
     )
     idle_seconds: float | None = setting(
         None,

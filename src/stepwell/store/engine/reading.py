@@ -101,6 +101,12 @@ def step_by_uuid(tx: Transaction, *, uuid: str) -> Step | None: ...
 
 
 @query
+def is_live(
+    tx: Transaction, *, relatable_type: str, relatable_id: str, any_action: bool, actions: Sequence[str]
+) -> bool: ...
+
+
+@query
 def history(tx: Transaction, *, step_id: int) -> list[Transition]: ...
 
 

@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
+from stepwell.store.forks import abandon_socket, survive_forks
 from stepwell.store.postgres import bounds
 from stepwell.store.wake import ANY_WAKE, Listener, Wake
 
@@ -36,6 +37,7 @@ class PostgresListener(Listener):
         self._url = url
         self._connection: psycopg.Connection[Any] | None = None
         self._next_try = 0.0
+        survive_forks(self)
         self._connect()
 
     def _connect(self) -> None:
@@ -106,3 +108,14 @@ class PostgresListener(Listener):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def before_fork(self) -> None:
+        pass
+
+    def after_fork_in_parent(self) -> None:
+        pass
+
+    def after_fork_in_child(self) -> None:
+        inherited, self._connection = self._connection, None
+        if inherited is not None and not inherited.closed:
+            abandon_socket(inherited.fileno())

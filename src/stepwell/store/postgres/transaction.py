@@ -172,17 +172,3 @@ def read_as_text(context: AdaptContext) -> None:
     """Return values of these types as the text that PostgreSQL sends."""
     context.adapters.register_loader("json", TextLoader)
     context.adapters.register_loader("uuid", TextLoader)
-
-
-class CallersTransaction(PostgresTransaction):
-    """A transaction that the caller ends: a wake-up is sent at once, and the commit delivers it."""
-
-    def _cursor(self, row_factory: Any) -> psycopg.Cursor[Any]:
-        cursor = super()._cursor(row_factory)
-        read_as_text(cursor)  # on the cursor only: the caller may have configured the connection differently
-        return cursor
-
-    def wake(self, wake: Wake) -> None:
-        if wake not in self._wakes:
-            self._wakes.add(wake)
-            schema.notify(self, wake=wake.value)

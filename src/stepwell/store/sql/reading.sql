@@ -13,6 +13,18 @@ SELECT * FROM steps WHERE id = :id;
 -- name: step_by_uuid(uuid)
 SELECT * FROM steps WHERE uuid = :uuid;
 
+-- name: is_live(relatable_type, relatable_id, any_action, actions)
+-- Whether a workflow that has a step of these actions about this object has not ended.
+SELECT EXISTS (
+    SELECT 1 FROM steps s
+    WHERE s.relatable_type = :relatable_type AND s.relatable_id = :relatable_id
+      AND (:any_action OR s.action @in(:actions text))
+      AND (s.state IN ('Pending', 'Dispatched', 'Running')
+           OR EXISTS (SELECT 1 FROM steps r WHERE r.uuid = s.workflow_id AND r.state IN ('Pending', 'Dispatched', 'Running'))
+           OR EXISTS (SELECT 1 FROM steps w WHERE w.workflow_id = s.workflow_id AND w.workflow_id <> w.uuid
+                      AND w.state IN ('Pending', 'Dispatched', 'Running')))
+) AS live;
+
 -- name: history(step_id)
 SELECT id, step_id, from_state, to_state, reason, actor, at, attempt, error
 FROM step_transitions WHERE step_id = :step_id ORDER BY id;

@@ -22,14 +22,6 @@ def reject_old_sqlite() -> None:
         raise SchemaError(f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer")
 
 
-def path_of(url: str) -> Path | None:
-    """The file of `sqlite:///relative.db` or `sqlite:////absolute.db`; None for `sqlite://` (in memory)."""
-    rest = url.removeprefix("sqlite:").removeprefix("//")
-    if rest in ("", "/", ":memory:", "/:memory:"):
-        return None
-    return Path(rest.removeprefix("/")) if url.startswith("sqlite:///") else Path(rest)
-
-
 def connect(path: Path | None) -> sqlite3.Connection:
     """A connection to the file, or to an in-memory database."""
     target = ":memory:" if path is None else str(path)

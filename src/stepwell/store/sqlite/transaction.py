@@ -152,7 +152,7 @@ class SqliteTransaction(Transaction):
     def _rows(self, sql: str, parameters: dict[str, Any]) -> tuple[Callable[[], tuple[str, ...]], list[Any]]:
         """The names of the columns, should anybody ask, and the rows."""
         cursor = self._connection.execute(sql, parameters)
-        return lambda: _names(cursor), cursor.fetchall()
+        return lambda: names_of(cursor), cursor.fetchall()
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         with translated:
@@ -186,20 +186,5 @@ class SqliteTransaction(Transaction):
                 self._connection.execute(statement, list(chain.from_iterable(batch)))
 
 
-def _names(cursor: sqlite3.Cursor) -> tuple[str, ...]:
+def names_of(cursor: sqlite3.Cursor) -> tuple[str, ...]:
     return () if cursor.description is None else tuple(column[0] for column in cursor.description)
-
-
-class CallersTransaction(SqliteTransaction):
-    """On the caller's connection, which may have its own row and text factories."""
-
-    def _rows(self, sql: str, parameters: dict[str, Any]) -> tuple[Callable[[], tuple[str, ...]], list[Any]]:
-        cursor = self._connection.cursor()
-        cursor.row_factory = None
-        factory = self._connection.text_factory
-        self._connection.text_factory = str
-        try:
-            cursor.execute(sql, parameters)
-            return lambda: _names(cursor), cursor.fetchall()
-        finally:
-            self._connection.text_factory = factory

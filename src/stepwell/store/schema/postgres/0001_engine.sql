@@ -252,4 +252,5 @@ INSERT INTO steps_dispatcher ("group", rotation) VALUES
     ('zeta', 5), ('eta', 6), ('theta', 7), ('iota', 8), ('kappa', 9);
 INSERT INTO steps_queues (name) VALUES ('default'), ('priority'), ('candles'), ('indicators');
 INSERT INTO steps_settings (name, value, changed_by, reason, changed_at)
-    VALUES ('can_dispatch_steps', 'true', 'migration', NULL, clock_timestamp());
+    VALUES ('can_dispatch_steps', 'true', 'migration', NULL, clock_timestamp()),
+           ('database_id', gen_random_uuid()::text, 'migration', NULL, clock_timestamp());

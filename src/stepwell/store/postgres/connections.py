@@ -7,25 +7,26 @@ turned off where they fail, and LISTEN is only a hint.
 from __future__ import annotations
 
 import logging
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from weakref import WeakSet
 
 import psycopg
 import psycopg_pool
-from psycopg.pq import TransactionStatus
 
-from stepwell.model.clock import Clock, SystemClock, since_boot
-from stepwell.model.errors import DatabaseUnavailable, StepwellError
+from stepwell.model.clock import SystemClock, since_boot
+from stepwell.model.errors import DatabaseUnavailable
 from stepwell.store.conflict import Conflict
-from stepwell.store.database import Database, MigrationSession
+from stepwell.store.connections import Connections, MigrationSession, Settings
 from stepwell.store.engine import schema
+from stepwell.store.forks import abandon_socket
 from stepwell.store.postgres import bounds
+from stepwell.store.postgres.callers import callers_transaction
 from stepwell.store.postgres.listener import PostgresListener
-from stepwell.store.postgres.transaction import CallersTransaction, PostgresTransaction, read_as_text, translated
+from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated
 from stepwell.store.wake import Listener, Wake
 
 CONNECT_TIMEOUT: Final = 10.0
@@ -54,41 +55,18 @@ def _check_if_idle(connection: psycopg.Connection[Any]) -> None:
     connection.stepwell_used_at = now  # type: ignore[attr-defined]
 
 
-class PostgresDatabase(Database):
-    dialect = "postgres"
-
-    def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
-        super().__init__(url, clock, prepare)
+class PostgresConnections(Connections):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._reading: tuple[datetime, float] | None = None
         self._prepares = True
         self._sent_at: dict[Wake, float] = {}
-
-    def now(self) -> datetime:
-        """The server's clock, read every 30 s and advanced by the time since boot: machines need not be in sync."""
-        if not isinstance(self.clock, SystemClock):
-            return self.clock.now()
-        if self._reading is None:
-            self.read(lambda tx: None)  # opening a transaction reads the clock
-        assert self._reading is not None
-        server_time, elapsed = self._reading
-        return server_time + timedelta(seconds=since_boot() - elapsed)
-
-    def _read_clock(self, tx: PostgresTransaction) -> None:
-        """Read the server's clock before a transaction: inside one, it would take a second connection."""
-        elapsed = since_boot()
-        if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
-            self._reading = (schema.database_time(tx).astimezone(UTC), elapsed)
-
-    @property
-    def _idle_seconds(self) -> float:
-        return self.idle_seconds or bounds.idle_seconds(self.lease_seconds)
-
-    def _connect(self) -> None:
-        self._pid = os.getpid()
+        self._identity: schema.Identity | None = None
+        self._sessions: WeakSet[psycopg.Connection[Any]] = WeakSet()  # also those that a thread uses right now
         self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
             self.url,
             min_size=0,
-            max_size=self.max_connections or MAX_CONNECTIONS,
+            max_size=settings.max_connections or MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
             kwargs={
                 "autocommit": True,  # transactions are begun with their bounds
@@ -101,7 +79,29 @@ class PostgresDatabase(Database):
             open=True,
         )
 
+    def now(self) -> datetime:
+        """The server's clock, read every 30 s and advanced by the time since boot: machines need not be in sync."""
+        if not isinstance(self.clock, SystemClock):
+            return self.clock.now()
+        if self._reading is None:
+            with self.transaction(write=False):
+                pass  # it reads the clock
+        assert self._reading is not None
+        server_time, elapsed = self._reading
+        return server_time + timedelta(seconds=since_boot() - elapsed)
+
+    def _read_clock(self, tx: PostgresTransaction) -> None:
+        """Read the server's clock before a transaction: inside one, it would take a second connection."""
+        elapsed = since_boot()
+        if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
+            self._reading = (schema.database_time(tx).astimezone(UTC), elapsed)
+
+    @property
+    def _idle_seconds(self) -> float:
+        return self._settings.idle_seconds or bounds.idle_seconds(self._settings.lease_seconds())
+
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        self._sessions.add(connection)
         connection.prepared_max = PREPARED_MAX
         read_as_text(connection)
         self._detect_pooler(connection)
@@ -117,9 +117,7 @@ class PostgresDatabase(Database):
             connection.prepare_threshold = None
 
     @contextmanager
-    def _transaction(self, write: bool, single: bool = False) -> Iterator[PostgresTransaction]:
-        if os.getpid() != self._pid:
-            raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
+    def transaction(self, write: bool, single: bool = False) -> Iterator[PostgresTransaction]:
         with translated, self._preparing(), self._pool.connection() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
@@ -162,31 +160,41 @@ class PostgresDatabase(Database):
     def listen(self) -> Listener:
         return PostgresListener(self.url)
 
-    def within(self, connection: Any) -> PostgresTransaction:
-        self.open()
-        if not isinstance(connection, psycopg.Connection):
-            raise TypeError(f"this Stepwell is on PostgreSQL; it cannot use a {type(connection).__name__}")
-        if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-            raise StepwellError(
-                "the connection is in autocommit mode: open a transaction on it first; nothing was written"
-            )
-        return CallersTransaction(connection, self.hooks)
+    @contextmanager
+    def within(self, connection: Any) -> Iterator[PostgresTransaction]:
+        if self._identity is None:
+            with self.transaction(write=False) as tx:
+                self._identity = schema.identity(tx)
+        with callers_transaction(connection, self._identity, self.hooks) as tx:
+            yield tx
 
     @contextmanager
     def inspecting(self) -> Iterator[PostgresMigrationSession]:
-        self.open()
         with translated, self._pool.connection() as connection, connection.transaction():
             yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
-        self.open()
         with translated, self._pool.connection() as connection, connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
 
-    def _disconnect(self) -> None:
+    def close(self) -> None:
         self._pool.close()
+
+    # forks ----------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        pass  # a transaction of another thread may take long, and goes on in the parent
+
+    def after_fork_in_parent(self) -> None:
+        pass
+
+    def after_fork_in_child(self) -> None:
+        self._pool._closed = True  # its threads stayed in the parent: at its end it would wait for them
+        for connection in self._sessions:
+            with suppress(psycopg.Error):
+                abandon_socket(connection.fileno())
 
 
 class PostgresMigrationSession(MigrationSession):
