@@ -148,7 +148,7 @@ def _work(
     from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
     log_to_stderr("info" if options["verbose"] else target.config.log.level)
-    app = _load(target, options["app_name"], options["verbose"])
+    app = load_named_app(target, options["app_name"], options["verbose"])
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     made = app.worker(
         queues=options["queues"],
@@ -170,7 +170,8 @@ def _work(
     click.echo(f"Stopped: {crew.report()}.")
 
 
-def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
+def load_named_app(target: Target, name: str | None, verbose: bool = False) -> Stepwell:
+    """The app that a command names, opened."""
     from stepwell.service.locate import load_app
 
     if not name:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from stepwell.model.reasons import DORMANT, PARENT_NOT_RUNNABLE
 from stepwell.model.states import CONCLUDED, TERMINAL, State
@@ -51,7 +51,8 @@ def explain(database: Database, step: Step) -> Explanation:
     def look(tx: Transaction) -> list[Obstacle]:
         readiness = explaining.readiness(tx, id=step.id)
         assert readiness is not None
-        return [obstacle for condition in _CONDITIONS for obstacle in condition(tx, step, readiness, database.now())]
+        conditions = [each for each in _CONDITIONS if step.queue is not None or each not in _CONDITIONS_OF_LANES]
+        return [obstacle for condition in conditions for obstacle in condition(tx, step, readiness, database.now())]
 
     obstacles = database.read(look)
     row_facts = [o for o in obstacles if o.condition not in ("breaker", "room", "adoption", "key", "limit")]
@@ -62,6 +63,11 @@ def explain(database: Database, step: Step) -> Explanation:
     else:
         summary = "waiting: " + "; ".join(obstacle.message for obstacle in obstacles)
     return Explanation(step.id, step.name, step.state, summary, not row_facts, obstacles)
+
+
+def _queue(step: Step) -> str:
+    assert step.queue is not None  # every step that is placed has one
+    return step.queue
 
 
 def _named(step: Named | Step) -> str:
@@ -127,7 +133,7 @@ def _unsatisfiable(tx: Transaction, step: Step, facts: Readiness, now: datetime)
 
 
 def _retries(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
-    if not facts.retries_left:
+    if not facts.retries_left and step.max_retries is not None:
         yield Obstacle(
             "retries",
             f"its retries are exhausted ({step.retries} of {step.max_retries}): the next tick makes it Failed",
@@ -144,7 +150,7 @@ def _workflow(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> I
 
 
 def _workers(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
-    if not explaining.lane_is_served(tx, queue=step.queue, action=step.action, now=now):
+    if not explaining.lane_is_served(tx, queue=_queue(step), action=step.action, now=now):
         yield Obstacle("workers", f"no live worker serves queue {step.queue!r} and action {step.action!r}")
 
 
@@ -163,7 +169,7 @@ def _breaker(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> It
 def _key(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if facts.key_blocked:
         rows = explaining.holders_of_key(tx, key=step.concurrency_key)
-        if not rows and explaining.can_begin(tx, queue=step.queue, action=step.action, now=now) is None:
+        if not rows and explaining.can_begin(tx, queue=_queue(step), action=step.action, now=now) is None:
             return  # its lane is the problem, not its key
         yield Obstacle(
             "key",
@@ -178,7 +184,7 @@ def _limits(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Ite
     if not maxima:
         return
     running = limits.running_by_lane(tx)
-    for kind, name in (("total", ""), ("queue", step.queue), ("action", step.action)):
+    for kind, name in (("total", ""), ("queue", _queue(step)), ("action", step.action)):
         if (kind, name) in maxima:
             count = sum(row.running for row in running if kind == "total" or getattr(row, kind) == name)
             if count >= maxima[kind, name]:
@@ -187,7 +193,7 @@ def _limits(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Ite
 
 
 def _room(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
-    room = explaining.queue_room(tx, queue=step.queue, now=now)
+    room = explaining.queue_room(tx, queue=_queue(step), now=now)
     if room.slots and room.dispatched >= 2 * room.slots:
         yield Obstacle(
             "room",
@@ -195,10 +201,13 @@ def _room(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Itera
         )
 
 
-_CONDITIONS: tuple[Callable[[Transaction, Step, Readiness, datetime], Iterator[Obstacle]], ...] = (
+_Condition: TypeAlias = Callable[[Transaction, Step, Readiness, datetime], Iterator[Obstacle]]
+_CONDITIONS: Final[tuple[_Condition, ...]] = (
     _not_placed, _not_due, _parent, _order, _dependencies, _unsatisfiable, _retries, _workflow, _workers, _breaker,
     _key, _limits, _room,
 )  # fmt: skip
+# A row of plain SQL may get its queue only with its place.
+_CONDITIONS_OF_LANES: Final[tuple[_Condition, ...]] = (_workers, _key, _limits, _room)
 
 
 def _describe_state(database: Database, step: Step) -> str:

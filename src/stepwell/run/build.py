@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypedDict, get_args
 
 from stepwell.define.registry import Registry
+from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.errors import StepwellError
 from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
@@ -81,9 +82,10 @@ class WorkerBuilder:
     find_app_name: Callable[[], str]
 
     def build(self, settings: WorkerSettings) -> Worker:
-        """A registered worker; the limits that its jobs declare apply from now on."""
+        """A registered worker; what its jobs declare applies from now on."""
         executor = self._executor(settings)
         queues = [settings.queues] if isinstance(settings.queues, str) else settings.queues
+        record_actions(self.database, self.jobs)
         self.limits.apply_declared({job.action: job.policy.max_running for job in self.jobs})
         return Worker(
             self.database,

@@ -63,7 +63,7 @@ class Worker(Part):
         self._heartbeat = heartbeat
         self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
         self._numbers = WorkerReport()
-        claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
+        claimer = Claimer(database, self.row, strategy, registry.weights())
         self._in_flight = in_flight = InFlight()
         self._polls, pace = PollTimes(), Pace()
         self._limits = TimeLimits(database.clock, registry, executor, in_flight)

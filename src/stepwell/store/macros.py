@@ -72,8 +72,9 @@ def _eligible(row: str) -> str:
 
 def _agenda_entry(row: str) -> str:
     return (
-        f"{row}.\"group\", {row}.queue, {row}.action, CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, "
-        f"{row}.dispatch_after, {row}.concurrency_key, {row}.concurrency_key IS NOT NULL"
+        f"{row}.\"group\", coalesce({row}.queue, 'default'), {row}.action, "
+        f"CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, {row}.dispatch_after, {row}.concurrency_key, "
+        f"{row}.concurrency_key IS NOT NULL"
     )
 
 
