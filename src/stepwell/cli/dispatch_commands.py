@@ -114,7 +114,7 @@ def dispatching_parts(app: Stepwell, config: Config, groups: Collection[str]) ->
 
 
 def _open_recorded(target: Target, app_name: str) -> Stepwell:
-    from stepwell.cli.work_commands import load_named_app
+    from stepwell.cli.apps import load_named_app
 
     app = load_named_app(target, app_name)
     app.record_jobs()

@@ -42,7 +42,7 @@ def timestamp(text: str) -> datetime:
 def _open(target: Target, app_name: str | None) -> Stepwell:
     if app_name is None:
         return target.open(create=True, declare_queues=True)
-    from stepwell.cli.work_commands import load_named_app
+    from stepwell.cli.apps import load_named_app
 
     return load_named_app(target, app_name)
 

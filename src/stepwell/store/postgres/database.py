@@ -21,9 +21,11 @@ from psycopg.pq import TransactionStatus
 from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.store.conflict import Conflict
-from stepwell.store.database import Database, MigrationSession
+from stepwell.store.database import Database
 from stepwell.store.engine import schema
 from stepwell.store.postgres.listener import PostgresListener
+from stepwell.store.postgres.migration_session import PostgresMigrationSession
+from stepwell.store.postgres.namespace import split_url
 from stepwell.store.postgres.transaction import CallersTransaction, PostgresTransaction, read_as_text, translated
 from stepwell.store.wake import Listener, Wake
 
@@ -37,7 +39,6 @@ NOTIFY_INTERVAL_SECONDS: Final = 0.005
 PREPARE_AFTER: Final = 1
 PREPARED_MAX: Final = 300  # more than there are statements
 IDLE_CHECK_SECONDS: Final = 1.0
-_MIGRATION_LOCK: Final = 0x57E9_3E11  # an arbitrary number, unique to Stepwell
 
 _LOGGER: Final = logging.getLogger("stepwell.postgres")
 
@@ -58,6 +59,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
         super().__init__(url, clock, prepare)
+        self._address, self._namespace = split_url(url)
         self._reading: tuple[datetime, float] | None = None
         self._prepares = True
         self._sent_at: dict[Wake, float] = {}
@@ -83,7 +85,7 @@ class PostgresDatabase(Database):
     def _connect(self) -> None:
         self._pid = os.getpid()
         self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
-            self.url,
+            self._address,
             min_size=0,
             max_size=self.max_connections or MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
@@ -116,7 +118,7 @@ class PostgresDatabase(Database):
         with translated, self._preparing(), self._pool.connection() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
-            tx = PostgresTransaction(connection, self.hooks, self._should_send)
+            tx = PostgresTransaction(connection, self.hooks, self._should_send, self._namespace)
             try:
                 if isinstance(self.clock, SystemClock) and self._read_clock(tx):
                     connection.rollback()  # the isolation level can only be set at the start of a transaction
@@ -153,7 +155,7 @@ class PostgresDatabase(Database):
         return True
 
     def listen(self) -> Listener:
-        return PostgresListener(self.url)
+        return PostgresListener(self._address, self._namespace.schema)
 
     def within(self, connection: Any) -> PostgresTransaction:
         self.open()
@@ -163,35 +165,21 @@ class PostgresDatabase(Database):
             raise StepwellError(
                 "the connection is in autocommit mode: open a transaction on it first; nothing was written"
             )
-        return CallersTransaction(connection, self.hooks)
+        return CallersTransaction(connection, self.hooks, namespace=self._namespace)
 
     @contextmanager
     def inspecting(self) -> Iterator[PostgresMigrationSession]:
         self.open()
         with translated, self._pool.connection() as connection:
-            yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
+            yield PostgresMigrationSession(connection, self.hooks, self._namespace)
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
         self.open()
         with translated, self._pool.connection() as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
+            session = PostgresMigrationSession(connection, self.hooks, self._namespace)
+            session.begin()
+            yield session
 
     def _disconnect(self) -> None:
         self._pool.close()
-
-
-class PostgresMigrationSession(MigrationSession):
-    def __init__(self, tx: PostgresTransaction, connection: psycopg.Connection[Any]) -> None:
-        super().__init__(tx)
-        self._connection = connection
-
-    def tables(self) -> set[str]:
-        found = self._connection.execute(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
-        )
-        return {row[0] for row in found}
-
-    def run_script(self, script: str) -> None:
-        self._connection.execute(script.encode())

@@ -23,8 +23,9 @@ class PostgresListener(Listener):
 
     is_precise = True
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, address: str, schema: str | None) -> None:
+        self._address = address
+        self._schema = schema
         self._connection: psycopg.Connection[Any] | None = None
         self._next_try = 0.0
         self._connect()
@@ -33,12 +34,13 @@ class PostgresListener(Listener):
         self._next_try = time.monotonic() + RECONNECT_SECONDS
         try:
             connection = psycopg.connect(
-                self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, prepare_threshold=None
+                self._address, autocommit=True, connect_timeout=CONNECT_SECONDS, prepare_threshold=None
             )
             connection.execute("SELECT set_config('application_name', 'stepwell listener', false)")
-            row = connection.execute("SELECT current_schema()").fetchone()
+            channel = "SELECT left('stepwell:' || coalesce(%s, current_schema()), 63)"
+            row = connection.execute(channel, (self._schema,)).fetchone()
             assert row is not None
-            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(f"stepwell:{row[0]}")))
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(row[0])))
         except psycopg.Error as error:
             _LOGGER.warning("cannot listen (%s); polling instead", error)
         else:
