@@ -83,6 +83,7 @@ def _worker_options(function: F) -> F:
 
 
 @click.command()
+@click.option("--group", "groups", multiple=True, help="Claim only steps of this group (repeatable).")
 @_worker_options
 @click.pass_obj
 def worker(target: Target, /, **options: Any) -> None:
@@ -100,11 +101,14 @@ def worker(target: Target, /, **options: Any) -> None:
 def up(target: Target, /, groups: tuple[str, ...], log_file: Path | None, **options: Any) -> None:
     """Run dispatcher, worker and reaper together: all that an app needs.
 
-    Any number may run on one database; on PostgreSQL, on any number of machines.
+    Any number may run on one database; on PostgreSQL, on any number of machines. With --group, it dispatches and claims
+    only steps of those groups.
     """
     if log_file is not None:
         log_to_file(log_file)
-    _work(target, options, lambda app: _parts_beside_worker(app, target.config, groups))
+    options["groups"] = groups or target.config.worker.groups
+    dispatched = groups or target.config.dispatcher.groups
+    _work(target, options, lambda app: _parts_beside_worker(app, target.config, dispatched))
 
 
 def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...]) -> list[Part]:
@@ -149,6 +153,7 @@ def _work(
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     made = app.worker(
         queues=options["queues"],
+        groups=options["groups"],
         slots=slots,
         executor=options["executor"],
         app_name=options["app_name"],
@@ -174,6 +179,8 @@ def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) 
         f"{counted(made.row.slots, 'slot')} ({kind}), as {made.row.id}."
     )
     click.echo(f"Queues: {', '.join(map(clean, made.row.queues))}.")
+    if made.row.groups:
+        click.echo(f"Groups: {', '.join(map(clean, made.row.groups))}.")
     click.echo(f"Jobs: {', '.join(map(clean, sorted(made.row.actions)))}.")
     if options["strategy"] == "by-weight":
         click.echo("Free slots are shared between jobs by weight.")

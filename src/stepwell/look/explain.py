@@ -150,8 +150,14 @@ def _workflow(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> I
 
 
 def _workers(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
-    if not explaining.lane_is_served(tx, queue=_queue(step), action=step.action, now=now):
-        yield Obstacle("workers", f"no live worker serves queue {step.queue!r} and action {step.action!r}")
+    if not explaining.lane_is_served(tx, queue=_queue(step), action=step.action, group=step.group, now=now):
+        yield Obstacle("workers", _unserved(tx, step, now))
+
+
+def _unserved(tx: Transaction, step: Step, now: datetime) -> str:
+    message = f"no live worker serves queue {step.queue!r} and action {step.action!r}"
+    elsewhere = explaining.serves_other_groups(tx, queue=_queue(step), action=step.action, now=now)
+    return f"{message} in group {step.group!r}" if elsewhere else message
 
 
 def _breaker(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
@@ -169,7 +175,10 @@ def _breaker(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> It
 def _key(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if facts.key_blocked:
         rows = explaining.holders_of_key(tx, key=step.concurrency_key)
-        if not rows and explaining.can_begin(tx, queue=_queue(step), action=step.action, now=now) is None:
+        if (
+            not rows
+            and explaining.can_begin(tx, queue=_queue(step), action=step.action, group=step.group, now=now) is None
+        ):
             return  # its lane is the problem, not its key
         yield Obstacle(
             "key",
@@ -193,7 +202,7 @@ def _limits(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Ite
 
 
 def _room(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
-    room = explaining.queue_room(tx, queue=_queue(step), now=now)
+    room = explaining.queue_room(tx, queue=_queue(step), group=step.group, now=now)
     if room.slots and room.dispatched >= 2 * room.slots:
         yield Obstacle(
             "room",

@@ -110,6 +110,7 @@ class Reader:
             | {
                 "queues": list(dict.fromkeys(lane.queue for lane in served.get(worker.id, []))),
                 "actions": sorted({lane.action for lane in served.get(worker.id, [])}),
+                "groups": sorted({lane.group for lane in served.get(worker.id, []) if lane.group}),
             }
             for worker in workers
         ]

@@ -29,6 +29,7 @@ class WorkerOptions(TypedDict, total=False):
     """The keyword arguments of `app.worker(…)` and `app.run(…)`."""
 
     queues: Sequence[str]
+    groups: Collection[str]
     slots: int
     executor: ExecutorKind
     app_name: str | None
@@ -49,6 +50,7 @@ class WorkerSettings:
     """
 
     queues: Sequence[str] = ()  # empty: the built-in ones, the host's, and those that the app declares
+    groups: Collection[str] = ()  # claim only steps of these; empty: all
     slots: int = 8
     executor: ExecutorKind = "thread"
     app_name: str | None = None
@@ -94,6 +96,7 @@ class WorkerBuilder:
             executor,
             self._heartbeat(settings),
             queues=queues or default_queues(self.declared_queues()),
+            groups=[settings.groups] if isinstance(settings.groups, str) else settings.groups,
             strategy=settings.strategy,
             alive_seconds=settings.alive_seconds,
             grace_seconds=settings.grace_seconds,

@@ -49,19 +49,19 @@ def readiness(tx: Transaction, *, id: int) -> Readiness | None: ...
 
 
 @query
-def lane_is_served(tx: Transaction, *, queue: str, action: str, now: datetime) -> int:
+def lane_is_served(tx: Transaction, *, queue: str, action: str, group: str | None, now: datetime) -> int:
     """How many live workers serve the lane."""
     ...
 
 
 @query
-def can_begin(tx: Transaction, *, queue: str, action: str, now: datetime) -> bool | None:
+def can_begin(tx: Transaction, *, queue: str, action: str, group: str | None, now: datetime) -> bool | None:
     """Whether a live worker serves the lane and no limit of 0 closes it."""
     ...
 
 
 @query
-def queue_room(tx: Transaction, *, queue: str, now: datetime) -> QueueRoom: ...
+def queue_room(tx: Transaction, *, queue: str, group: str | None, now: datetime) -> QueueRoom: ...
 
 
 @query
@@ -74,3 +74,9 @@ def workflow_pause(tx: Transaction, *, workflow: str | None) -> WorkflowPause | 
 
 @query
 def holders_of_key(tx: Transaction, *, key: str | None) -> list[Named]: ...
+
+
+@query
+def serves_other_groups(tx: Transaction, *, queue: str, action: str, now: datetime) -> bool | None:
+    """Whether a live worker serves the lane in any group."""
+    ...

@@ -199,11 +199,13 @@ CREATE TABLE steps_workers (
 CREATE TABLE steps_worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
+    "group"   text NOT NULL DEFAULT '', -- the only group whose steps it claims there; empty: all groups
     worker_id text NOT NULL REFERENCES steps_workers (id) ON DELETE CASCADE,
     place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
-    PRIMARY KEY (queue, action, worker_id)
+    PRIMARY KEY (queue, action, worker_id, "group")
 );
 CREATE INDEX steps_worker_lanes_by_worker ON steps_worker_lanes (worker_id);
+CREATE INDEX steps_worker_lanes_of_groups ON steps_worker_lanes (worker_id, queue) WHERE "group" <> '';
 
 CREATE SEQUENCE steps_round_robin MINVALUE 0 START 0;
 
