@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def claim(app: Stepwell, claimer: Claimer, limit: int = 100) -> list[Step]:
     return [app.step(each.step.id) for each in claimed]
 
 
-def plant(engine: Engine, groups: str, **settings: object) -> None:
+def plant(engine: Engine, groups: str, **settings: Any) -> None:
     for number, group in enumerate(groups.split()):
         engine.add(f"{group} {number}", group=group, **settings)
 
