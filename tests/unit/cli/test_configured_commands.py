@@ -49,6 +49,7 @@ queues = ["emails"]
 slots = 3
 executor = "thread"
 queues = ["emails", "default"]
+groups = ["alpha"]
 strategy = "by-weight"
 lease_seconds = 20
 grace_seconds = "1m"
@@ -163,6 +164,7 @@ def test_an_option_wins_over_the_file(folder: Path, made: dict[str, Any]) -> Non
     worker = made["worker"]
     assert (worker.slots, worker.alive_seconds, worker.queues, worker.max_memory) == (2, 90.0, ("default",), 1 << 30)
     assert made["groups"] == {"gamma"}
+    assert made["worker"].groups == ("gamma",)
 
 
 # What reaches the parts --------------------------------------------------------------------------------
@@ -182,6 +184,7 @@ def test_up_runs_with_every_setting_of_the_file(folder: Path, made: dict[str, An
     assert (worker.alive_seconds, worker.grace_seconds, worker.max_memory, worker.rescues) == (20, 60, 512 << 20, 1)
     assert (type(worker.strategy).__name__, worker.app_name) == ("DivideTotalValueEqually", "configured_shop:app")
     assert (made["groups"], made["sweep"], made["max_connections"]) == ({"alpha", "beta"}, 3600, 5)
+    assert worker.groups == ("alpha",)
     assert made["dispatcher"] == {
         "batch_limit": 100,
         "batch_limits": {"alpha": 2},
