@@ -97,13 +97,13 @@ def enqueue(
         "depends_on": [step_key(step) for step in depends_on] or None,
     }
     with _open(target, app_name) as app:
-        warn_if_unknown(app, action)
         reference = app.enqueue(
             action,
             arguments,
             **{name: value for name, value in given.items() if value is not None},
         )
         step = app.step(reference)
+        warn_if_unknown(app, action)
     if as_json:
         click.echo(to_json(step))
         return

@@ -18,7 +18,8 @@ _DECLARED: Final = ("queue", "priority", "max_retries", "timeout", "cooldown", "
 
 def settled(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> list[SettledStep]:
     """The drafts, those of jobs that are not registered with this app as the recorded declarations say."""
-    declared = declarations_for(tx, {draft.action for draft in drafts if not isinstance(draft, SettledStep)})
+    unsettled = {draft.action for draft in drafts if not isinstance(draft, SettledStep)}
+    declared = declarations_for(tx, unsettled) if unsettled else {}
     return [
         draft if isinstance(draft, SettledStep) else settle(draft, text, declared.get(draft.action))
         for draft, text in zip(drafts, arguments, strict=True)
@@ -27,8 +28,7 @@ def settled(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]
 
 def declarations_for(tx: Transaction, names: Iterable[str]) -> dict[str, Declaration]:
     """What the jobs with these names declare, as far as a worker has recorded it."""
-    wanted = sorted(names)
-    return {row.name: row for row in actions.declared_actions(tx, names=wanted)} if wanted else {}
+    return {row.name: row for row in actions.declared_actions(tx, names=sorted(names))}
 
 
 def settle(draft: NewStep, arguments: str, declared: Declaration | None) -> SettledStep:

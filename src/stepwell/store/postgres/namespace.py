@@ -34,8 +34,8 @@ class Namespace:
     def qualify(self, sql: str) -> str:
         """The statement with the schema before the name of each table, view, sequence and function of Stepwell.
 
-        >>> Namespace("jobs").qualify("SELECT count(*) AS steps FROM steps WHERE label = 'two steps'")
-        'SELECT count(*) AS steps FROM "jobs".steps WHERE label = \'two steps\''
+        >>> print(Namespace("jobs").qualify("SELECT count(*) AS steps FROM steps WHERE label = 'two steps'"))
+        SELECT count(*) AS steps FROM "jobs".steps WHERE label = 'two steps'
         """
         return sql if self.schema is None else _qualified(sql, self.schema)
 
