@@ -111,7 +111,8 @@ def await_wake(listener: Listener, send: Callable[[], object]) -> None:
 
 
 def test_two_schemas_are_two_stepwells(plain_url: str) -> None:
-    with Stepwell(with_schema(plain_url, "one")) as one, Stepwell(with_schema(plain_url, "two")) as two:
+    impatient = f"{with_schema(plain_url, 'two')}&options=-clock_timeout%3D2s"  # a shared lock fails instead of hanging
+    with Stepwell(with_schema(plain_url, "one")) as one, Stepwell(impatient) as two:
         behave(one), behave(two)
         listeners = one.database.listen(), two.database.listen()
         with psycopg.connect(plain_url) as connection:
