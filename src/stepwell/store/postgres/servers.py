@@ -1,4 +1,4 @@
-"""Servers that speak the protocol of PostgreSQL but lack something that Stepwell relies on."""
+"""Servers that speak the protocol of PostgreSQL without being it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-# By the text of `version()`.
-_REFUSED: Final = {
-    r"^CockroachDB\b": (
-        "CockroachDB", "it has no LISTEN/NOTIFY, no statement triggers with transition tables and no advisory locks"
-    ),
-    r"^PostgreSQL \S+-YB-": (
-        "YugabyteDB", "it has no LISTEN/NOTIFY, and its advisory locks and FOR UPDATE SKIP LOCKED differ by version"
-    ),
-}  # fmt: skip
+# By the text of `version()`. What each of them lacks differs by its version, so the reason is what Stepwell needs.
+_REFUSED: Final = {"CockroachDB": r"^CockroachDB\b", "YugabyteDB": r"^PostgreSQL \S+-YB-"}
+_NEEDS: Final = (
+    "Stepwell relies on statement triggers with transition tables, advisory locks, FOR UPDATE SKIP LOCKED and "
+    "LISTEN/NOTIFY exactly as PostgreSQL has them, and is not tested on it"
+)
 
 
 def reason_to_refuse(version: str, extensions: Collection[str]) -> str | None:
@@ -24,12 +21,7 @@ def reason_to_refuse(version: str, extensions: Collection[str]) -> str | None:
     >>> reason_to_refuse("PostgreSQL 16.4 on x86_64-pc-linux-gnu, compiled by gcc", ["citus"]).split(":")[0]
     'this database is distributed by Citus'
     """
-    for pattern, (server, lacks) in _REFUSED.items():
+    for server, pattern in _REFUSED.items():
         if re.search(pattern, version):
-            return f"this server is {server}: {lacks}"
-    if "citus" in extensions:
-        return (
-            "this database is distributed by Citus: triggers and foreign keys across its shards do not do what "
-            "Stepwell relies on"
-        )
-    return None
+            return f"this server is {server}: {_NEEDS}"
+    return f"this database is distributed by Citus: {_NEEDS}" if "citus" in extensions else None
