@@ -15,6 +15,7 @@ from stepwell.dispatch.dispatcher_part import DispatcherPart
 from stepwell.dispatch.sweep_part import SWEEP_SECONDS, SweepPart
 from stepwell.dispatch.tick import TickOptions, TickReport
 from stepwell.enqueue.create import Creator
+from stepwell.enqueue.declared_actions import record_actions
 from stepwell.enqueue.declared_queues import DeclaredQueues
 from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
@@ -187,6 +188,13 @@ class Stepwell:
         """A worker that runs steps in the calling thread."""
         queues = queues or default_queues(self.queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
+
+    def record_jobs(self) -> None:
+        """Record what the jobs of this app declare, for programs that create steps without their code.
+
+        Every worker does it when it starts.
+        """
+        record_actions(self.database, self.jobs)
 
     def reaper(self, **options: Unpack[ReaperOptions]) -> Reaper:
         """Returns the steps of dead workers to Pending."""

@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "groups": ("overview", "List groups: unfinished steps, last ticks, locks."),
         "ticks": ("overview", "Show the tick log."),
         "workers": ("workers", "List workers: slots, queues and jobs."),
+        "jobs": ("jobs", "List the known jobs with their settings."),
     },
     "Act": {
         "retry": ("act", "Retry a failed, stopped or cancelled step."),

@@ -115,12 +115,23 @@ def dispatching_parts(
     return dispatcher, app.dispatcher_parts(dispatcher, sweep_seconds=config.dispatcher.sweep_seconds)
 
 
+def _open_recorded(target: Target, app_name: str) -> Stepwell:
+    from stepwell.cli.apps import load_named_app
+
+    app = load_named_app(target, app_name)
+    app.record_jobs()
+    return app
+
+
 @click.command()
 @dispatcher_options
+@click.option("--app", "app_name", metavar="MODULE:NAME", help="Record the settings of this app's jobs first.")
 @click.option("-v", "--verbose", is_flag=True, help="Log ticks to stderr.")
 @database_option
 @click.pass_obj
-def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, verbose: bool) -> None:
+def dispatcher(
+    target: Target, groups: tuple[str, ...], log_file: Path | None, app_name: str | None, verbose: bool
+) -> None:
     """Dispatch steps until stopped (Ctrl-C, SIGTERM). Any number may run at once.
 
     It moves steps from Pending to Dispatched and updates parents and descendants; workers run the steps. A group is
@@ -131,7 +142,7 @@ def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, v
     log_to_stderr("info" if verbose else target.config.log.level)
     if log_file is not None:
         log_to_file(log_file)
-    with target.open(declare_queues=True) as app:
+    with target.open(declare_queues=True) if app_name is None else _open_recorded(target, app_name) as app:
         runs, parts = dispatching_parts(app, target.config, groups)
         with crew_of(parts, stopping="Stopping after the current tick.") as crew:
             what = f"group{'' if len(groups) == 1 else 's'} {', '.join(map(clean, groups))}" if groups else "all groups"

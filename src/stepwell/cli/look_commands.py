@@ -142,15 +142,15 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "child block", step.child_block_uuid or ""
     yield "about", f"{step.relatable_type}:{step.relatable_id}" if step.relatable_type else ""
     yield "group", step.group or "(assigned by the next tick)"
-    yield "queue", step.queue
-    yield "priority", step.priority
+    yield "queue", step.queue or ""
+    yield "priority", step.priority or ""
     yield "trigger rule", step.trigger_rule if step.trigger_rule != "all_concluded" else ""
     yield "attempts", str(step.attempts)
-    yield "retries", f"{step.retries} of {step.max_retries}"
+    yield "retries", "" if step.max_retries is None else f"{step.retries} of {step.max_retries}"
     yield "not completed", str(step.not_completed or "")
     yield "rescues", str(step.rescues or "")
     yield "throttled", "now" if step.is_throttled else "earlier" if step.was_throttled else ""
-    yield "timeout", f"{span(step.timeout)}, cooldown {span(step.cooldown)}" if step.timeout else ""
+    yield "timeout", f"{span(step.timeout)}, cooldown {span(step.cooldown or 0)}" if step.timeout else ""
     yield "progress", _progress(step)
     yield "key", step.idempotency_key or ""
     yield "concurrency", f"key {step.concurrency_key}, limit {step.concurrency_limit}" if step.concurrency_key else ""

@@ -27,8 +27,10 @@ _WORKER: Final = {
     "max_memory": "worker.max_memory",
 }
 _DISPATCHER: Final = {"groups": "dispatcher.groups", "log_file": "log.file"}
+# The groups of `up` are those of its dispatcher and of its worker, which have settings of their own.
+_UP: Final = _WORKER | {"log_file": "log.file"}
 # Command → parameter → the setting that holds its default.
-_SETTINGS: Final = {"worker": _WORKER, "up": _WORKER | _DISPATCHER, "dispatcher": _DISPATCHER}
+_SETTINGS: Final = {"worker": _WORKER | {"groups": "worker.groups"}, "up": _UP, "dispatcher": _DISPATCHER}
 
 
 class _SettingType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click

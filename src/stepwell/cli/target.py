@@ -78,8 +78,10 @@ class Target:
             import psycopg
         except ImportError:
             return  # the store reports what to install
+        from stepwell.store.postgres.namespace import split_url
+
         try:
-            psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
+            psycopg.connect(split_url(self.url)[0], connect_timeout=CONNECT_SECONDS).close()
         except psycopg.Error as error:
             raise unreachable(error) from error
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stepwell.cli.apps import load_named_app
 from stepwell.cli.dispatch_commands import dispatcher_options, dispatching_parts
-from stepwell.cli.errors import Misuse, unreachable
-from stepwell.cli.logs import log_to_file, log_to_stderr, pool_errors
+from stepwell.cli.logs import log_to_file, log_to_stderr
 from stepwell.cli.settings import reaper_options, setting_option
 from stepwell.cli.target import Target, database_option
 from stepwell.cli.text import clean, counted, without_password
-from stepwell.model.errors import AppNotFound, DatabaseUnavailable
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -86,6 +83,7 @@ def _worker_options(function: F) -> F:
 
 
 @click.command()
+@click.option("--group", "groups", multiple=True, help="Claim only steps of this group (repeatable).")
 @_worker_options
 @click.pass_obj
 def worker(target: Target, /, **options: Any) -> None:
@@ -103,11 +101,14 @@ def worker(target: Target, /, **options: Any) -> None:
 def up(target: Target, /, groups: tuple[str, ...], log_file: Path | None, **options: Any) -> None:
     """Run dispatcher, worker and reaper together: all that an app needs.
 
-    Any number may run on one database; on PostgreSQL, on any number of machines.
+    Any number may run on one database; on PostgreSQL, on any number of machines. With --group, it dispatches and claims
+    only steps of those groups.
     """
     if log_file is not None:
         log_to_file(log_file)
-    _work(target, options, lambda app: _parts_beside_worker(app, target.config, groups, options["lease"]))
+    options["groups"] = groups or target.config.worker.groups
+    dispatched = groups or target.config.dispatcher.groups
+    _work(target, options, lambda app: _parts_beside_worker(app, target.config, dispatched, options["lease"]))
 
 
 def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
@@ -148,10 +149,11 @@ def _work(
     from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
     log_to_stderr("info" if options["verbose"] else target.config.log.level)
-    app = _load(target, options["app_name"], options["verbose"])
+    app = load_named_app(target, options["app_name"], options["verbose"])
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     made = app.worker(
         queues=options["queues"],
+        groups=options["groups"],
         slots=slots,
         executor=options["executor"],
         app_name=options["app_name"],
@@ -170,36 +172,6 @@ def _work(
     click.echo(f"Stopped: {crew.report()}.")
 
 
-def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
-    from stepwell.service.locate import load_app
-
-    if not name:
-        raise Misuse(
-            "no app: use --app module:variable, for example --app shop.jobs:app, or set STEPWELL_APP, "
-            "or name in section [app] of stepwell.toml"
-        )
-    sys.path.insert(0, os.getcwd())
-    try:
-        with pool_errors() as errors:
-            app = target.configure(load_app(name), declare_queues=True).open()
-    except DatabaseUnavailable as error:
-        if not type(error.__cause__).__module__.startswith("psycopg"):
-            raise  # the message of SQLite says enough
-        raise unreachable([error.__cause__, *errors][-1]) from error
-    except AppNotFound as error:
-        if error.__cause__ is None:
-            raise Misuse(str(error)) from error
-        if not verbose:
-            raise Misuse(f"{error} (-v shows the traceback)") from error
-        click.echo(clean("".join(traceback.format_exception(error.__cause__)), lines=True), err=True)
-        raise Misuse(str(error)) from error
-    if target.named is not None and target.url != app.database.url:
-        raise Misuse(f"--db is {target}, but {name} is on {without_password(app.database.url)}: leave --db out")
-    if not app.jobs.actions():
-        raise Misuse(f"{name} has no jobs; is the module that defines them imported?")
-    return app
-
-
 def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) -> None:
     kind = {"process": "a process each", "thread": "threads", "async": "on one event loop"}[options["executor"]]
     click.echo(
@@ -207,6 +179,8 @@ def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) 
         f"{counted(made.row.slots, 'slot')} ({kind}), as {made.row.id}."
     )
     click.echo(f"Queues: {', '.join(map(clean, made.row.queues))}.")
+    if made.row.groups:
+        click.echo(f"Groups: {', '.join(map(clean, made.row.groups))}.")
     click.echo(f"Jobs: {', '.join(map(clean, sorted(made.row.actions)))}.")
     if options["strategy"] == "by-weight":
         click.echo("Free slots are shared between jobs by weight.")

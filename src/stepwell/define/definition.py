@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from msgspec import structs
 
-from stepwell.define.drafts import SETTINGS, NewStep, encode_arguments, non_default_settings
+from stepwell.define.drafts import SETTINGS, NewStep, SettledStep, encode_arguments, non_default_settings
 from stepwell.define.job import Job
 from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature
@@ -23,18 +23,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# None as the value of one of these means: as the job declares.
+_NEVER_NONE: Final = frozenset({"priority", "max_retries", "timeout", "cooldown", "concurrency_limit"})
 # Alternatives: a step that sets one of them overrides the job's setting of the other.
 _EXCLUDES: Final = {"delay": "dispatch_after", "dispatch_after": "delay"}
-
-
-class JobStep(NewStep, frozen=True, eq=False, kw_only=True):
-    """A draft made by a job: with the job's settings, and with validated arguments."""
-
-    made_of: NewStep | None = None
-
-    @property
-    def identity(self) -> int:
-        return id(self if self.made_of is None else self.made_of)
 
 
 class _FunctionJob(Job):
@@ -60,6 +52,7 @@ class JobDefinition(Generic[P, R]):
     signature: Signature
     hooks: frozenset[str]
     is_async: bool
+    aliases: tuple[str, ...] = ()
     connection: Any = None  # of the transaction in which `enqueue` creates steps
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -100,11 +93,11 @@ class JobDefinition(Generic[P, R]):
         options = self.options(**non_default_settings(draft))
         return structs.replace(options.draft_by_name(draft.arguments), made_of=draft)
 
-    def _draft_of(self, arguments: dict[str, Any]) -> NewStep:
+    def _draft_of(self, arguments: dict[str, Any]) -> SettledStep:
         settings = self.settings
         if callable(settings.get("concurrency_key")):
             settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
-        return JobStep(action=self.action, arguments=arguments, **settings)
+        return SettledStep(action=self.action, arguments=arguments, **settings)
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
         """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`.
@@ -113,6 +106,7 @@ class JobDefinition(Generic[P, R]):
         """
         connection = settings.pop("connection", self.connection)
         given = known_settings(self.action, settings)
+        given = {name: value for name, value in given.items() if value is not None or name not in _NEVER_NONE}
         kept = {name: value for name, value in self.settings.items() if given.get(_EXCLUDES.get(name, "")) is None}
         return replace(self, settings={**kept, **given}, connection=connection)
 

@@ -21,6 +21,8 @@ _MAX_INT: Final = 2**31 - 1
 class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """A step to create. `parent` and `depends_on` may be existing steps, or other `NewStep`s of the same call.
 
+    Settings that are None are as the job declares them, else the general defaults.
+
     >>> fetch = NewStep(action="fetch", arguments={"symbol": "BTC"})
     >>> store = NewStep(action="store", depends_on=[fetch])
     """
@@ -39,16 +41,16 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     workflow: str | None = None
     queue: str | None = None
     group: str | None = None
-    priority: Priority = "default"
-    max_retries: int = 3
-    timeout: float = 0.0
-    cooldown: float = 0.0
+    priority: Priority | None = None
+    max_retries: int | None = None
+    timeout: float | None = None
+    cooldown: float | None = None
     delay: float | timedelta | None = None
     dispatch_after: datetime | None = None
     relatable: tuple[str, str | int] | None = None
     key: str | None = None
     concurrency_key: str | None = None
-    concurrency_limit: int = 1
+    concurrency_limit: int | None = None
 
     @property
     def identity(self) -> int:
@@ -56,21 +58,41 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return id(self)
 
 
+class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
+    """A draft with all settings decided; what neither the caller nor the job declares has the general default."""
+
+    priority: Priority = "default"
+    max_retries: int = 3
+    timeout: float = 0.0
+    cooldown: float = 0.0
+    concurrency_limit: int = 1
+    made_of: NewStep | None = None
+
+    @property
+    def identity(self) -> int:
+        return id(self if self.made_of is None else self.made_of)
+
+
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 
 SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments"))
 _settings_of: Final = attrgetter(*SETTINGS)
-_DEFAULT_SETTINGS: Final = _settings_of(NewStep(action="any"))
+_DEFAULTS: Final[tuple[Any, ...]] = _settings_of(NewStep(action="any"))
+_SETTLED_DEFAULTS: Final[tuple[Any, ...]] = _settings_of(SettledStep(action="any"))
+
+
+def _defaults_of(draft: NewStep) -> tuple[Any, ...]:
+    return _SETTLED_DEFAULTS if isinstance(draft, SettledStep) else _DEFAULTS
 
 
 def non_default_settings(draft: NewStep) -> dict[str, Any]:
     """The settings of a draft that differ from the defaults.
 
-    >>> non_default_settings(NewStep(action="fetch", max_retries=3, timeout=5.0))
+    >>> non_default_settings(NewStep(action="fetch", timeout=5.0))
     {'timeout': 5.0}
     """
-    settings = zip(SETTINGS, _settings_of(draft), _DEFAULT_SETTINGS, strict=True)
+    settings = zip(SETTINGS, _settings_of(draft), _defaults_of(draft), strict=True)
     return {name: value for name, value, default in settings if value != default}
 
 
@@ -97,7 +119,7 @@ def all_drafts(call: str, given: Any) -> list[NewStep]:
 
 def check(draft: NewStep) -> None:
     """Reject an invalid draft, as far as that needs no database."""
-    if _is_name(draft.action) and all(map(is_, _settings_of(draft), _DEFAULT_SETTINGS)):
+    if is_name(draft.action) and all(map(is_, _settings_of(draft), _defaults_of(draft))):
         return  # all defaults, like almost every draft
     if found := list(problems(draft)):
         raise InvalidStep(f"step {_shown(draft.action)} cannot be created: {'; '.join(found)}")
@@ -129,22 +151,25 @@ def problems(draft: NewStep) -> Iterator[str]:
         text = getattr(draft, name)
         if text is None and name != "action":
             continue
-        if not _is_name(text):
+        if not is_name(text):
             yield f"{name} must be 1 to {MAX_NAME} printable characters"
     if draft.type not in ("default", "resolve-exception"):
         yield f"type is {draft.type!r}, not 'default' or 'resolve-exception'"
-    if draft.priority not in ("default", "high"):
+    may_lack = not isinstance(draft, SettledStep)
+    if draft.priority not in ("default", "high") and not (may_lack and draft.priority is None):
         yield f"priority is {draft.priority!r}, not 'default' or 'high'"
     if draft.trigger_rule not in ("all_concluded", "all_ended", "any_concluded"):
         yield f"trigger_rule is {draft.trigger_rule!r}, not 'all_concluded', 'all_ended' or 'any_concluded'"
     if draft.index is not None and not (_is_int(draft.index) and 0 <= draft.index <= _MAX_INT):
         yield f"index is {draft.index!r}, not a whole number of at least 1"
-    if not (_is_int(draft.concurrency_limit) and 1 <= draft.concurrency_limit <= _MAX_INT):
+    if not _is_count(draft.concurrency_limit, 1, may_lack):
         yield f"concurrency_limit is {draft.concurrency_limit!r}, not a whole number of at least 1"
-    if not (_is_int(draft.max_retries) and 0 <= draft.max_retries <= _MAX_INT):
+    if not _is_count(draft.max_retries, 0, may_lack):
         yield f"max_retries is {draft.max_retries!r}, not a whole number of at least 0"
     for name in ("timeout", "cooldown"):
         seconds = getattr(draft, name)
+        if seconds is None and may_lack:
+            continue
         if not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
             yield f"{name} is {_shown(seconds)}, not a number of seconds between 0 and a hundred years"
     if draft.delay is not None or draft.dispatch_after is not None:
@@ -174,14 +199,18 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_name(value: object) -> bool:
+def _is_count(value: Any, least: int, may_lack: bool) -> bool:
+    return (may_lack and value is None) or (_is_int(value) and least <= value <= _MAX_INT)
+
+
+def is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
 def _is_relatable(value: object) -> bool:
     if not isinstance(value, tuple | list) or len(value) != 2:
         return False
-    return _is_name(value[0]) and (_is_name(value[1]) or (_is_int(value[1]) and abs(value[1]) < 2**63))
+    return is_name(value[0]) and (is_name(value[1]) or (_is_int(value[1]) and abs(value[1]) < 2**63))
 
 
 def _is_steplike(value: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from stepwell.define.drafts import NewStep, check, non_default_settings
+from stepwell.define.drafts import NewStep, SettledStep, check, non_default_settings
 from stepwell.model import codec
 
 
@@ -13,6 +13,8 @@ def to_wire(draft: NewStep) -> dict[str, Any]:
     """The fields that are not at their defaults, as JSON-compatible data; rejects a draft that cannot be created."""
     check(draft)
     wrapped = {"action": draft.action, **non_default_settings(draft)}
+    if isinstance(draft, SettledStep):
+        wrapped["settled"] = True
     if isinstance(draft.delay, timedelta):
         wrapped["delay"] = draft.delay.total_seconds()
     if draft.dispatch_after is not None:
@@ -31,4 +33,4 @@ def from_wire(wrapped: dict[str, Any]) -> NewStep:
         values["dispatch_after"] = datetime.fromisoformat(values["dispatch_after"])
     if "relatable" in values:
         values["relatable"] = tuple(values["relatable"])
-    return NewStep(**values)
+    return SettledStep(**values) if values.pop("settled", False) else NewStep(**values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import reading
+from stepwell.store.engine import actions, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,17 @@ class Reader:
         step = self.step(which)
         return self._database.read(lambda tx: reading.history(tx, step_id=step.id))
 
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs that workers have recorded: settings, former names, and how many live workers serve each."""
+        rows = self._database.read(actions.all_actions)
+        serving = Counter(action for worker in self.workers() if worker["alive"] for action in worker["actions"])
+        return [
+            asdict(row)
+            | {"aliases": [each.name for each in rows if each.alias_of == row.name], "workers": serving[row.name]}
+            for row in rows
+            if row.alias_of is None
+        ]
+
     def tree(self, which: Step | StepRef | int | str) -> TreeNode:
         """A step with all its descendants, in the order of their blocks."""
         top = self.step(which)
@@ -114,6 +126,7 @@ class Reader:
             | {
                 "queues": list(dict.fromkeys(lane.queue for lane in served.get(worker.id, []))),
                 "actions": sorted({lane.action for lane in served.get(worker.id, [])}),
+                "groups": sorted({lane.group for lane in served.get(worker.id, []) if lane.group}),
             }
             for worker in workers
         ]

@@ -47,23 +47,23 @@ class Step:
     arguments: Json
     relatable_type: str | None
     relatable_id: str | None
-    queue: str
+    queue: str | None  # None until it is placed, like every setting that plain SQL left out
     group: str | None
-    priority: str
+    priority: str | None
     state: State
     reason: str | None
     actor: str | None
     trigger_rule: str
     attempts: int
     retries: int
-    max_retries: int
+    max_retries: int | None
     not_completed: int
     rescues: int
     dispatch_after: datetime | None
     is_throttled: bool
     was_throttled: bool
-    timeout: float
-    cooldown: float
+    timeout: float | None
+    cooldown: float | None
     lease_worker: str | None
     lease_token: int
     lease_deadline: datetime | None
@@ -85,7 +85,7 @@ class Step:
     response: Json
     idempotency_key: str | None
     concurrency_key: str | None
-    concurrency_limit: int
+    concurrency_limit: int | None
     created_at: datetime
     updated_at: datetime
 

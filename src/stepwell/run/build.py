@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypedDict, get_args
 
 from stepwell.define.registry import Registry
+from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.errors import StepwellError
 from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
@@ -28,6 +29,7 @@ class WorkerOptions(TypedDict, total=False):
     """The keyword arguments of `app.worker(…)` and `app.run(…)`."""
 
     queues: Sequence[str]
+    groups: Collection[str]
     slots: int
     executor: ExecutorKind
     app_name: str | None
@@ -48,6 +50,7 @@ class WorkerSettings:
     """
 
     queues: Sequence[str] = ()  # empty: the built-in ones, the host's, and those that the app declares
+    groups: Collection[str] = ()  # claim only steps of these; empty: all
     slots: int = 8
     executor: ExecutorKind = "thread"
     app_name: str | None = None
@@ -81,9 +84,10 @@ class WorkerBuilder:
     find_app_name: Callable[[], str]
 
     def build(self, settings: WorkerSettings) -> Worker:
-        """A registered worker; the limits that its jobs declare apply from now on."""
+        """A registered worker; what its jobs declare applies from now on."""
         executor = self._executor(settings)
         queues = [settings.queues] if isinstance(settings.queues, str) else settings.queues
+        record_actions(self.database, self.jobs)
         self.limits.apply_declared({job.action: job.policy.max_running for job in self.jobs})
         return Worker(
             self.database,
@@ -92,6 +96,7 @@ class WorkerBuilder:
             executor,
             self._heartbeat(settings),
             queues=queues or default_queues(self.declared_queues()),
+            groups=[settings.groups] if isinstance(settings.groups, str) else settings.groups,
             strategy=settings.strategy,
             alive_seconds=settings.alive_seconds,
             grace_seconds=settings.grace_seconds,

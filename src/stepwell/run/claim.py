@@ -89,9 +89,7 @@ class Claimer:
         waiting = Counter(each.action for each in found)
         if headroom is not None:  # do not grant what a limit excludes: the turn would be wasted
             limit = min(limit, headroom.left(Counter(each.queue for each in found)))
-            waiting = Counter(
-                {action: min(count, headroom.actions.get(action, count)) for action, count in waiting.items()}
-            )
+            waiting = Counter({action: headroom.left_of(action, count) for action, count in waiting.items()})
         grants = safe_grants(strategy, limit, waiting, self._weights, running)
         if grants is None:
             return found

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from stepwell.define.registry import Registry
+from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.claimed import Claim
 from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
@@ -52,6 +53,7 @@ class InlineRunner:
         self._registry = registry
         self._finisher = finisher
         self._watch = watch
+        record_actions(database, registry)
         self.worker = WorkerRow(database, queues, registry.actions(), slots)
         self._claimer = Claimer(database, self.worker, waits_for_ticks=waits_for_ticks)
         self._last_seen = database.now()

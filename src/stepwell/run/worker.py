@@ -54,6 +54,7 @@ class Worker(Part):
         heartbeat: Heartbeat,
         *,
         queues: Sequence[str] = (),
+        groups: Collection[str] = (),
         strategy: Strategy | None = None,
         alive_seconds: float = ALIVE_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
@@ -61,9 +62,9 @@ class Worker(Part):
         self._database = database
         self._executor = executor
         self._heartbeat = heartbeat
-        self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
+        self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds, groups)
         self._numbers = WorkerReport()
-        claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
+        claimer = Claimer(database, self.row, strategy, registry.weights())
         self._in_flight = in_flight = InFlight()
         self._polls, pace = PollTimes(), Pace()
         self._limits = TimeLimits(database.clock, registry, executor, in_flight)

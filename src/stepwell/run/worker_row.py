@@ -45,6 +45,7 @@ class WorkerRow:
         actions: Collection[str],
         slots: int,
         alive_seconds: float = ALIVE_SECONDS,
+        groups: Collection[str] = (),
     ) -> None:
         self._database = database
         self.hostname = _hostname()
@@ -52,6 +53,7 @@ class WorkerRow:
         in_order = () if isinstance(queues, UnorderedQueues) else queues
         self._places = {queue: place for place, queue in enumerate(in_order, 1)}
         self.actions = frozenset(actions)
+        self.groups = tuple(sorted(set(groups)))  # empty: all
         self.slots = slots
         self.alive_seconds = alive_seconds
         database.use_lease(alive_seconds)
@@ -82,9 +84,10 @@ class WorkerRow:
             alive_until=now + timedelta(seconds=self.alive_seconds),
         )
         lanes = [
-            (queue, action, self._places.get(queue, 0))
+            (queue, action, group, self._places.get(queue, 0))
             for queue in dict.fromkeys(self.queues)
             for action in sorted(self.actions)
+            for group in self.groups or ("",)
         ]
         workers.add_lanes(tx, self.id, lanes)
 

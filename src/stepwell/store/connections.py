@@ -91,3 +91,7 @@ class MigrationSession(ABC):
     @abstractmethod
     def run_script(self, script: str) -> None:
         """Run many statements inside the open transaction."""
+
+    def define(self, script: str) -> None:
+        """Create triggers and views."""
+        self.run_script(script)

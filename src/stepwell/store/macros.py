@@ -72,8 +72,21 @@ def _eligible(row: str) -> str:
 
 def _agenda_entry(row: str) -> str:
     return (
-        f"{row}.\"group\", {row}.queue, {row}.action, CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, "
-        f"{row}.dispatch_after, {row}.concurrency_key, {row}.concurrency_key IS NOT NULL"
+        f"{row}.\"group\", coalesce({row}.queue, 'default'), {row}.action, "
+        f"CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, {row}.dispatch_after, {row}.concurrency_key, "
+        f"{row}.concurrency_key IS NOT NULL"
+    )
+
+
+def _takes_room(arguments: str) -> str:
+    """Whether a Dispatched step of the agenda is for workers that also serve the group; usually all serve all."""
+    row, group = _split(arguments)
+    return (
+        f'({row}."group" = {group} OR NOT EXISTS (SELECT 1 FROM steps_worker_lanes WHERE "group" <> \'\')\n'
+        f"    OR EXISTS (SELECT 1 FROM steps_worker_lanes x JOIN steps_worker_lanes y\n"
+        f"                   ON y.worker_id = x.worker_id AND y.queue = x.queue\n"
+        f'                  AND y."group" IN (\'\', {row}."group")\n'
+        f"               WHERE x.queue = {row}.queue AND x.\"group\" IN ('', {group})))"
     )
 
 
@@ -115,6 +128,7 @@ def _parameter(what: str) -> tuple[str, str]:
 
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry,
+    "takes_room": _takes_room,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,

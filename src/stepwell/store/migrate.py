@@ -118,7 +118,7 @@ def _apply(session: MigrationSession, migration: Migration) -> None:
 def _define(session: MigrationSession, dialect: str) -> None:
     script = definitions(dialect)
     if schema.recorded_checksum(session.tx, version=_DEFINITIONS) != _checksum(script):
-        session.run_script(script)
+        session.define(script)
         schema.record_migration(session.tx, version=_DEFINITIONS, name="triggers and views", checksum=_checksum(script))
 
 

@@ -168,7 +168,6 @@ BAD_SETTINGS: list[dict[str, Any]] = [
     {"index": 2**31},
     {"index": "1"},
     {"max_retries": -1},
-    {"max_retries": None},
     {"max_retries": 2**31},
     {"timeout": -1},
     {"timeout": float("nan")},

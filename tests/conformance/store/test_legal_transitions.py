@@ -23,7 +23,10 @@ REFUSAL = (sqlite3.IntegrityError, psycopg.Error)
 def insert_step(engine: Engine, state: State) -> int:
     """A row in any state: an INSERT is no transition."""
     engine.change(
-        """INSERT INTO steps (action, state, placed, "group") VALUES ('x', :state, true, 'alpha')""", state=str(state)
+        """INSERT INTO steps (action, state, placed, "group", queue, priority, max_retries, timeout, cooldown,
+                              concurrency_limit)
+           VALUES ('x', :state, true, 'alpha', 'default', 'default', 3, 0, 0, 1)""",
+        state=str(state),
     )
     newest: int = engine.sql("SELECT max(id) AS id FROM steps")[0]["id"]
     return newest

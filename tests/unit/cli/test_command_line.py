@@ -29,6 +29,7 @@ LOOK_OR_ACT = [
     ["groups"],
     ["ticks"],
     ["workers"],
+    ["jobs"],
     ["limits"],
     ["reaper", "--once"],
     ["retry", "1"],

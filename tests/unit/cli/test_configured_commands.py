@@ -50,6 +50,7 @@ queues = ["emails"]
 slots = 3
 executor = "thread"
 queues = ["emails", "default"]
+groups = ["alpha"]
 strategy = "by-weight"
 lease_seconds = 20
 grace_seconds = "1m"
@@ -165,6 +166,7 @@ def test_an_option_wins_over_the_file(folder: Path, made: dict[str, Any]) -> Non
     worker = made["worker"]
     assert (worker.slots, worker.alive_seconds, worker.queues, worker.max_memory) == (2, 90.0, ("default",), 1 << 30)
     assert made["groups"] == {"gamma"}
+    assert made["worker"].groups == ("gamma",)
 
 
 # What reaches the parts --------------------------------------------------------------------------------
@@ -195,6 +197,7 @@ def test_up_runs_with_every_setting_of_the_file(folder: Path, made: dict[str, An
     assert (type(worker.strategy).__name__, worker.app_name) == ("DivideTotalValueEqually", "configured_shop:app")
     assert (made["groups"], made["sweep"]) == ({"alpha", "beta"}, 3600)
     assert (made["max_connections"], made["idle_seconds"]) == (5, 4)
+    assert worker.groups == ("alpha",)
     assert made["dispatcher"] == {
         "batch_limit": 100,
         "batch_limits": {"alpha": 2},

@@ -28,8 +28,11 @@ _ALWAYS: Final[dict[str, Column]] = {
     "arguments": attrgetter("arguments"),
     "queue": attrgetter("queue"),
     "group": attrgetter("group"),
-    "state": lambda placement: _NOT_RUNNABLE if placement.is_dormant else _PENDING,
+    "priority": attrgetter("priority"),
     "max_retries": attrgetter("draft.max_retries"),
+    "timeout": attrgetter("draft.timeout"),
+    "cooldown": attrgetter("draft.cooldown"),
+    "concurrency_limit": attrgetter("draft.concurrency_limit"),
 }
 # With the defaults of the columns: written only if a step of the call differs, because a narrow COPY is faster.
 _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
@@ -39,17 +42,12 @@ _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
     "label": (None, attrgetter("draft.label")),
     "relatable_type": (None, lambda placement: placement.draft.relatable and placement.draft.relatable[0]),
     "relatable_id": (None, lambda placement: placement.draft.relatable and str(placement.draft.relatable[1])),
-    "priority": ("default", attrgetter("priority")),
-    "reason": (None, lambda placement: DORMANT if placement.is_dormant else None),
     "trigger_rule": ("all_concluded", attrgetter("draft.trigger_rule")),
     "dependencies": (0, lambda placement: len(placement.dependencies)),
     "has_dependents": (False, attrgetter("has_dependents")),
     "has_children": (False, attrgetter("has_children")),
-    "timeout": (0.0, lambda placement: float(placement.draft.timeout)),
-    "cooldown": (0.0, lambda placement: float(placement.draft.cooldown)),
     "idempotency_key": (None, attrgetter("draft.key")),
     "concurrency_key": (None, attrgetter("draft.concurrency_key")),
-    "concurrency_limit": (1, attrgetter("draft.concurrency_limit")),
 }
 
 
@@ -62,6 +60,10 @@ def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> N
         values = list(map(read, placements))
         if values.count(usual) < len(values):
             columns[name] = values
+    if "type" in columns:
+        dormant = [placement.is_dormant for placement in placements]
+        columns["state"] = [_NOT_RUNNABLE if each else _PENDING for each in dormant]
+        columns["reason"] = [DORMANT if each else None for each in dormant]
     moments = [due(placement.draft, now) for placement in placements]
     if moments.count(None) < len(moments):
         columns["dispatch_after"] = [None if moment is None else tx.timestamp(moment) for moment in moments]

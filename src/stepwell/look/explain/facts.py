@@ -52,9 +52,9 @@ class Facts:
     key_holders: dict[str, list[int]] = field(default_factory=dict)
     leases_below: dict[int, list[int]] = field(default_factory=dict)
     workers: dict[str, LeaseHolder] = field(default_factory=dict)
-    lanes: dict[tuple[str, str], ServedLane] = field(default_factory=dict)
-    slots: dict[str, int] = field(default_factory=dict)
-    dispatched: dict[str, int] = field(default_factory=dict)
+    lanes: list[ServedLane] = field(default_factory=list)
+    slots: dict[tuple[str, str], int] = field(default_factory=dict)  # by queue and group; '' is all groups
+    dispatched: dict[tuple[str, str], int] = field(default_factory=dict)
     pauses: dict[str, WorkflowPause] = field(default_factory=dict)
     groups_to_decide: set[str] = field(default_factory=set)
     parents_to_decide: set[int] = field(default_factory=set)
@@ -63,6 +63,17 @@ class Facts:
     running: list[RunningCount] = field(default_factory=list)
     names: dict[int, StepFacts] = field(default_factory=dict)  # steps that are named, but not examined
     _ended: dict[tuple[str, str], tuple[list[Member], list[Member]]] = field(default_factory=dict)
+
+    def lanes_of(self, step: StepFacts) -> list[ServedLane]:
+        """The lanes by which live workers serve a step: those of its group, and those of all groups."""
+        return [lane for lane in self._lanes_anywhere(step) if lane.group in ("", step.group)]
+
+    def is_served_elsewhere(self, step: StepFacts) -> bool:
+        """Whether live workers serve its queue and action, in whatever group."""
+        return bool(self._lanes_anywhere(step))
+
+    def _lanes_anywhere(self, step: StepFacts) -> list[ServedLane]:
+        return [lane for lane in self.lanes if (lane.queue, lane.action) == (step.queue, step.action)]
 
     def before(self, step: StepFacts) -> Some:
         """The steps of its block and type with a lower index that have not concluded."""
@@ -156,16 +167,15 @@ def _read_room(facts: Facts) -> None:
     """Workers, limits, pauses: what is asked once for all steps."""
     tx, now, steps = facts.tx, facts.now, facts.steps.values()
     queues, actions = _known(step.queue for step in steps), _known(step.action for step in steps)
-    facts.lanes = {
-        (lane.queue, lane.action): lane for lane in explaining.served_lanes(tx, queues=queues, actions=actions, now=now)
-    }
-    facts.slots = {row.queue: row.slots for row in explaining.slots_by_queue(tx, queues=queues, now=now)}
-    facts.dispatched = {row.queue: row.dispatched for row in explaining.dispatched_by_queue(tx, queues=queues)}
+    facts.lanes = explaining.served_lanes(tx, queues=queues, actions=actions, now=now)
+    facts.slots = {(row.queue, row.group): row.slots for row in explaining.slots_by_queue(tx, queues=queues, now=now)}
+    groups = _known(step.group for step in steps)
+    dispatched = explaining.dispatched_by_queue(tx, queues=queues, groups=groups)
+    facts.dispatched = {(row.queue, row.group): row.dispatched for row in dispatched}
     workers = _known(step.lease_worker for step in steps)
     facts.workers = {worker.id: worker for worker in explaining.lease_holders(tx, workers=workers)}
     workflows = _known(step.workflow_id for step in steps)
     facts.pauses = {pause.id: pause for pause in explaining.paused_workflows(tx, workflows=workflows)}
-    groups = _known(step.group for step in steps)
     facts.groups_to_decide = set(explaining.groups_to_decide(tx, groups=groups, now=now))
     parents = [step.id for step in steps if step.waits_for_children and not facts.unfinished_children(step)]
     facts.parents_to_decide = set(explaining.parents_to_decide_soon(tx, ids=parents, now=now)) if parents else set()

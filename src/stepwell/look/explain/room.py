@@ -30,9 +30,11 @@ def workflow(facts: Facts, step: StepFacts) -> Iterator[Found]:
 
 
 def workers(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    if (step.queue, step.action) in facts.lanes:
+    if step.queue is None or facts.lanes_of(step):
         return
     message = f"no live worker serves queue {step.queue!r} and action {step.action!r}"
+    if facts.is_served_elsewhere(step):
+        message += f" in group {step.group!r}"
     if _is_to_be_dispatched(step):
         yield cause("workers", message)
     elif step.state is State.DISPATCHED:
@@ -55,14 +57,13 @@ def key(facts: Facts, step: StepFacts) -> Iterator[Found]:
     if step.state is not State.PENDING or not step.key_blocked or step.status != "open":
         return
     holders = facts.key_holders.get(step.concurrency_key or "", [])
-    lane = facts.lanes.get((step.queue, step.action))
-    if not holders and (lane is None or not lane.open):
+    if not holders and not any(lane.open for lane in facts.lanes_of(step)):
         return  # its lane is the problem, not its key
-    what = f"concurrency key {step.concurrency_key!r}"
-    if len(holders) < step.concurrency_limit:
-        yield cause("key", f"{what} is below its limit ({step.concurrency_limit}): the next tick unblocks this step")
+    what, limit = f"concurrency key {step.concurrency_key!r}", step.concurrency_limit or 1
+    if len(holders) < limit:
+        yield cause("key", f"{what} is below its limit ({limit}): the next tick unblocks this step")
     else:
-        message = f"{what} is at its limit ({step.concurrency_limit}): {facts.listed(holders)}"
+        message = f"{what} is at its limit ({limit}): {facts.listed(holders)}"
         yield behind("key", message, holders, any_of=True)
 
 
@@ -70,7 +71,7 @@ def limits(facts: Facts, step: StepFacts) -> Iterator[Found]:
     if step.state not in (State.PENDING, State.DISPATCHED):
         return
     for kind, name in (("total", ""), ("queue", step.queue), ("action", step.action)):
-        maximum = facts.maxima.get((kind, name))
+        maximum = None if name is None else facts.maxima.get((kind, name))
         if maximum is None:
             continue
         count = sum(row.running for row in facts.running if kind == "total" or getattr(row, kind) == name)
@@ -83,14 +84,15 @@ def limits(facts: Facts, step: StepFacts) -> Iterator[Found]:
 
 def queue(facts: Facts, step: StepFacts) -> Iterator[Found]:
     """A queue takes twice its slots."""
-    slots, dispatched = facts.slots.get(step.queue, 0), facts.dispatched.get(step.queue, 0)
+    queue, group = step.queue or "", step.group or ""
+    slots = facts.slots.get((queue, ""), 0) + facts.slots.get((queue, group), 0)
+    dispatched = facts.dispatched.get((queue, group), 0)
     if step.state is State.PENDING and slots and dispatched >= 2 * slots:
         yield cause("room", f"queue {step.queue!r} is full: {dispatched} steps dispatched for {slots} slots")
 
 
 def slots(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    lane = facts.lanes.get((step.queue, step.action))
-    if step.state is State.DISPATCHED and lane is not None and not lane.has_free_slot:
-        yield cause(
-            "slots", f"every slot of the workers that serve it is busy: {lane.running} steps run in {lane.slots} slots"
-        )
+    lanes = facts.lanes_of(step)
+    if step.state is State.DISPATCHED and lanes and not any(lane.has_free_slot for lane in lanes):
+        running, slots = sum(lane.running for lane in lanes), sum(lane.slots for lane in lanes)
+        yield cause("slots", f"every slot of the workers that serve it is busy: {running} steps run in {slots} slots")

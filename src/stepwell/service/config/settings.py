@@ -82,6 +82,7 @@ class WorkerSettings:
     queues: tuple[str, ...] = setting(
         (), Names(), "Queues to serve, in order of preference. Empty: all, without preference."
     )
+    groups: tuple[str, ...] = setting((), Names(), "Groups whose steps it claims. Empty: all.")
     strategy: StrategyName = setting(
         "oldest-first",
         _STRATEGY,

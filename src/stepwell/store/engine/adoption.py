@@ -28,8 +28,13 @@ class NewRow(msgspec.Struct, frozen=True):
     index: int | None
     workflow_id: str | None
     group: str | None
-    queue: str
-    priority: Priority
+    queue: str | None
+    priority: Priority | None
+    max_retries: int | None
+    timeout: float | None
+    cooldown: float | None
+    concurrency_key: str | None
+    concurrency_limit: int | None
 
 
 class NewParent(msgspec.Struct, frozen=True):
@@ -63,6 +68,11 @@ def place_step(
     group: str,
     queue: str,
     priority: str,
+    max_retries: int,
+    timeout: float,
+    cooldown: float,
+    concurrency_key: str | None,
+    concurrency_limit: int,
     shares_block: bool,
 ) -> int: ...
 

@@ -18,7 +18,7 @@ class StepFacts(msgspec.Struct, frozen=True):
     id: int
     label: str | None
     action: str
-    queue: str
+    queue: str | None  # this and the settings below: None until a row of plain SQL is placed
     group: str | None
     workflow_id: str | None
     type: str
@@ -32,7 +32,7 @@ class StepFacts(msgspec.Struct, frozen=True):
     trigger_rule: str
     dispatch_after: datetime | None
     retries: int
-    max_retries: int
+    max_retries: int | None
     attempts: int
     not_completed: int
     own_code_done_at: datetime | None
@@ -44,7 +44,7 @@ class StepFacts(msgspec.Struct, frozen=True):
     error_message: str | None
     last_error: str | None
     concurrency_key: str | None
-    concurrency_limit: int
+    concurrency_limit: int | None
     status: str | None
     key_blocked: bool
     parent_ready: bool
@@ -89,8 +89,11 @@ class LeaseBelow(msgspec.Struct, frozen=True):
 
 
 class ServedLane(msgspec.Struct, frozen=True):
+    """A lane in one group, or in all (''): the live workers that serve it, together."""
+
     queue: str
     action: str
+    group: str
     slots: int
     running: int
     has_free_slot: bool
@@ -98,12 +101,16 @@ class ServedLane(msgspec.Struct, frozen=True):
 
 
 class DispatchedCount(msgspec.Struct, frozen=True):
+    """How many Dispatched steps take room in the queue from steps of the group."""
+
     queue: str
+    group: str
     dispatched: int
 
 
 class SlotCount(msgspec.Struct, frozen=True):
     queue: str
+    group: str
     slots: int
 
 
@@ -155,7 +162,7 @@ def served_lanes(
 
 
 @query
-def dispatched_by_queue(tx: Transaction, *, queues: Sequence[str]) -> list[DispatchedCount]: ...
+def dispatched_by_queue(tx: Transaction, *, queues: Sequence[str], groups: Sequence[str]) -> list[DispatchedCount]: ...
 
 
 @query

@@ -58,6 +58,7 @@ class Lane(msgspec.Struct, frozen=True):
     worker_id: str
     queue: str
     action: str
+    group: str
     place: int
 
 

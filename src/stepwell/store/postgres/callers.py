@@ -15,6 +15,7 @@ from stepwell.store.callers import OTHER_DATABASE, driver_connection, no_transac
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.engine import schema
 from stepwell.store.on_loop import OnLoop
+from stepwell.store.postgres.namespace import Namespace
 from stepwell.store.postgres.on_loop import CursorOnLoop
 from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text
 from stepwell.store.wake import Wake
@@ -38,8 +39,8 @@ class CallersTransaction(PostgresTransaction):
 class TransactionOnLoop(CallersTransaction):
     """The same on an async connection, from another thread than that of its event loop."""
 
-    def __init__(self, on_loop: OnLoop, hooks: ChangeHooks) -> None:
-        super().__init__(on_loop.connection, hooks)
+    def __init__(self, on_loop: OnLoop, hooks: ChangeHooks, namespace: Namespace) -> None:
+        super().__init__(on_loop.connection, hooks, namespace=namespace)
         self._on_loop = on_loop
 
     def _cursor(self, row_factory: Any) -> Any:
@@ -55,7 +56,7 @@ def read_by_default(cursor: psycopg.abc.AdaptContext) -> None:
 
 @contextmanager
 def callers_transaction(
-    given: Any, identity: schema.Identity | None, hooks: ChangeHooks
+    given: Any, identity: schema.Identity | None, hooks: ChangeHooks, namespace: Namespace
 ) -> Iterator[PostgresTransaction]:
     """The open transaction of a connection, with a savepoint around the body.
 
@@ -64,11 +65,11 @@ def callers_transaction(
     expected: type[Any]
     if isinstance(given, OnLoop):
         connection, expected = given.connection, psycopg.AsyncConnection
-        tx: CallersTransaction = TransactionOnLoop(given, hooks)
+        tx: CallersTransaction = TransactionOnLoop(given, hooks, namespace)
     else:
         connection = driver_connection(given)
         expected = psycopg.Connection
-        tx = CallersTransaction(connection, hooks)
+        tx = CallersTransaction(connection, hooks, namespace=namespace)
     if not isinstance(connection, expected):
         raise wrong_connection(connection, "PostgreSQL", "psycopg")
     status = connection.info.transaction_status

@@ -20,12 +20,14 @@ import psycopg_pool
 from stepwell.model.clock import SystemClock, since_boot
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.store.conflict import Conflict
-from stepwell.store.connections import Connections, MigrationSession, Settings
+from stepwell.store.connections import Connections, Settings
 from stepwell.store.engine import schema
 from stepwell.store.forks import abandon_socket
 from stepwell.store.postgres import bounds
 from stepwell.store.postgres.callers import callers_transaction
 from stepwell.store.postgres.listener import PostgresListener
+from stepwell.store.postgres.migration_session import PostgresMigrationSession
+from stepwell.store.postgres.namespace import split_url
 from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated
 from stepwell.store.wake import Listener, Wake
 
@@ -39,7 +41,6 @@ NOTIFY_INTERVAL_SECONDS: Final = 0.005
 PREPARE_AFTER: Final = 1
 PREPARED_MAX: Final = 300  # more than there are statements
 IDLE_CHECK_SECONDS: Final = 1.0
-_MIGRATION_LOCK: Final = 0x57E9_3E11  # an arbitrary number, unique to Stepwell
 
 _LOGGER: Final = logging.getLogger("stepwell.postgres")
 
@@ -58,13 +59,14 @@ def _check_if_idle(connection: psycopg.Connection[Any]) -> None:
 class PostgresConnections(Connections):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
+        self._address, self._namespace = split_url(settings.url)
         self._reading: tuple[datetime, float] | None = None
         self._prepares = True
         self._sent_at: dict[Wake, float] = {}
         self._identity: schema.Identity | None = None
         self._sessions: WeakSet[psycopg.Connection[Any]] = WeakSet()  # also those that a thread uses right now
         self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
-            self.url,
+            self._address,
             min_size=0,
             max_size=settings.max_connections or MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
@@ -72,7 +74,7 @@ class PostgresConnections(Connections):
                 "autocommit": True,  # transactions are begun with their bounds
                 "prepare_threshold": PREPARE_AFTER,
                 "connect_timeout": int(CONNECT_TIMEOUT),
-                **bounds.socket_options(self.url, self._idle_seconds),
+                **bounds.socket_options(self._address, self._idle_seconds),
             },
             configure=self._configure,
             check=_check_if_idle,
@@ -121,7 +123,7 @@ class PostgresConnections(Connections):
         with translated, self._preparing(), self._pool.connection() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
-            tx = PostgresTransaction(connection, self.hooks, self._should_send)
+            tx = PostgresTransaction(connection, self.hooks, self._should_send, self._namespace)
             try:
                 if isinstance(self.clock, SystemClock):
                     self._read_clock(tx)
@@ -158,26 +160,27 @@ class PostgresConnections(Connections):
         return True
 
     def listen(self) -> Listener:
-        return PostgresListener(self.url)
+        return PostgresListener(self._address, self._namespace.schema)
 
     @contextmanager
     def within(self, connection: Any) -> Iterator[PostgresTransaction]:
         if self._identity is None:
             with self.transaction(write=False) as tx:
                 self._identity = schema.identity(tx)
-        with callers_transaction(connection, self._identity, self.hooks) as tx:
+        with callers_transaction(connection, self._identity, self.hooks, self._namespace) as tx:
             yield tx
 
     @contextmanager
     def inspecting(self) -> Iterator[PostgresMigrationSession]:
         with translated, self._pool.connection() as connection, connection.transaction():
-            yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
+            yield PostgresMigrationSession(connection, self.hooks, self._namespace)
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
         with translated, self._pool.connection() as connection, connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
+            session = PostgresMigrationSession(connection, self.hooks, self._namespace)
+            session.begin()
+            yield session
 
     def close(self) -> None:
         self._pool.close()
@@ -195,18 +198,3 @@ class PostgresConnections(Connections):
         for connection in self._sessions:
             with suppress(psycopg.Error):
                 abandon_socket(connection.fileno())
-
-
-class PostgresMigrationSession(MigrationSession):
-    def __init__(self, tx: PostgresTransaction, connection: psycopg.Connection[Any]) -> None:
-        super().__init__(tx)
-        self._connection = connection
-
-    def tables(self) -> set[str]:
-        found = self._connection.execute(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
-        )
-        return {row[0] for row in found}
-
-    def run_script(self, script: str) -> None:
-        self._connection.execute(script.encode())

@@ -33,8 +33,9 @@ class PostgresListener(Listener):
 
     is_precise = True
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, address: str, schema: str | None) -> None:
+        self._address = address
+        self._schema = schema
         self._connection: psycopg.Connection[Any] | None = None
         self._next_try = 0.0
         survive_forks(self)
@@ -44,17 +45,18 @@ class PostgresListener(Listener):
         self._next_try = time.monotonic() + RECONNECT_SECONDS
         try:
             connection = psycopg.connect(
-                self._url,
+                self._address,
                 autocommit=True,
                 connect_timeout=CONNECT_SECONDS,
                 prepare_threshold=None,
-                **bounds.socket_options(self._url, PING_SECONDS),
+                **bounds.socket_options(self._address, PING_SECONDS),
             )
             connection.execute("SELECT set_config('application_name', 'stepwell listener', false)")
-            row = connection.execute("SELECT current_schema(), pg_backend_pid()").fetchone()
+            names = "SELECT left('stepwell:' || coalesce(%s, current_schema()), 63), pg_backend_pid()"
+            row = connection.execute(names, (self._schema,)).fetchone()
             assert row is not None
             own_channel = sql.Identifier(f"stepwell listener {row[1]}")
-            for channel in (sql.Identifier(f"stepwell:{row[0]}"), own_channel):
+            for channel in (sql.Identifier(row[0]), own_channel):
                 connection.execute(sql.SQL("LISTEN {}").format(channel))
         except psycopg.Error as error:
             _LOGGER.warning("cannot listen (%s); polling instead", error)

@@ -17,11 +17,13 @@ from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.engine import schema
 from stepwell.store.macros import POSTGRES
+from stepwell.store.postgres.namespace import Namespace
 from stepwell.store.rows import Values, builder
 from stepwell.store.statement import Statement
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
+SEARCH_PATH: Final = Namespace()
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
 _CONFLICTS: Final = (
@@ -63,15 +65,17 @@ class PostgresTransaction(Transaction):
         connection: psycopg.Connection[Any],
         hooks: ChangeHooks,
         should_send: Callable[[Wake], bool] = lambda _: True,
+        namespace: Namespace = SEARCH_PATH,
     ) -> None:
         super().__init__(hooks)
+        self._namespace = namespace
         self._connection = connection
         self._should_send = should_send
         self._wakes: set[Wake] = set()
         self.has_begun = False  # whether the server has answered a statement
 
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
-        ready = prepared(statement)
+        ready = self._prepared(statement)
         with translated, self._cursor(tuple_row) as cursor:
             cursor.execute(ready.sql, _adapted(parameters))
             rows = cursor.fetchall()
@@ -86,28 +90,34 @@ class PostgresTransaction(Transaction):
 
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
         with translated, self._cursor(args_row(statement.returns)) as cursor:
-            found = cursor.execute(prepared(statement).sql, _adapted(parameters)).fetchall()
+            found = cursor.execute(self._prepared(statement).sql, _adapted(parameters)).fetchall()
             self.has_begun = True
             return found
 
     def change(self, statement: Statement, parameters: dict[str, Any]) -> int:
         with translated, self._cursor(tuple_row) as cursor:
-            changed = cursor.execute(prepared(statement).sql, _adapted(parameters)).rowcount
+            changed = cursor.execute(self._prepared(statement).sql, _adapted(parameters)).rowcount
             self.has_begun = True
             return changed
+
+    def _prepared(self, statement: Statement) -> Prepared:
+        found: Prepared | None = statement.prepared.get(self._namespace.key)
+        if found is None:
+            found = statement.prepared[self._namespace.key] = Prepared(statement, self._namespace)
+        return found
 
     def _cursor(self, row_factory: Any) -> psycopg.Cursor[Any]:
         return self._connection.cursor(row_factory=row_factory)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         with translated, self._cursor(dict_row) as cursor:
-            found = cursor.execute(sql.encode(), parameters).fetchall()
+            found = cursor.execute(self._namespace.qualify(sql).encode(), parameters).fetchall()
             self.has_begun = True
             return found
 
     def execute(self, sql: str, parameters: dict[str, Any]) -> int:
         with translated, self._cursor(tuple_row) as cursor:
-            return cursor.execute(sql.encode(), parameters).rowcount
+            return cursor.execute(self._namespace.qualify(sql).encode(), parameters).rowcount
 
     def wake(self, wake: Wake) -> None:
         self._wakes.add(wake)
@@ -126,7 +136,7 @@ class PostgresTransaction(Transaction):
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         names = ", ".join(f'"{column}"' for column in columns)
-        statement = f"COPY {table} ({names}) FROM STDIN".encode()
+        statement = f"COPY {self._namespace.qualify(table)} ({names}) FROM STDIN".encode()
         with translated, self._cursor(tuple_row) as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
@@ -137,17 +147,10 @@ class Prepared:
 
     __slots__ = ("build", "returns_all", "sql")
 
-    def __init__(self, statement: Statement) -> None:
-        self.sql = statement.sql(POSTGRES).encode()
+    def __init__(self, statement: Statement, namespace: Namespace) -> None:
+        self.sql = namespace.qualify(statement.sql(POSTGRES)).encode()
         self.returns_all = statement.returns_all
         self.build: Callable[[Values], Any] | None = None  # known when the first rows come
-
-
-def prepared(statement: Statement) -> Prepared:
-    found: Prepared | None = statement.prepared.get(POSTGRES)
-    if found is None:
-        found = statement.prepared[POSTGRES] = Prepared(statement)
-    return found
 
 
 def _adapted(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,13 @@ FROM steps_worker_lanes l
 WHERE l.worker_id = :worker
   AND ((SELECT a.step_id FROM steps_agenda a
         WHERE a.status = 'dispatched' AND a.queue = l.queue AND a.action = l.action
+          AND (l."group" = '' OR a."group" = l."group")
         ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL
-       OR (SELECT a.step_id FROM steps_agenda a
+       OR l."group" = '' AND (SELECT a.step_id FROM steps_agenda a
            WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = l.queue AND a.action = l.action
+           ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL
+       OR l."group" <> '' AND (SELECT a.step_id FROM steps_agenda a
+           WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = l."group" AND a.queue = l.queue AND a.action = l.action
            ORDER BY a.rank, a.step_id LIMIT 1) IS NOT NULL)
 LIMIT 1;
 

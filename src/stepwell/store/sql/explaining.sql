@@ -41,22 +41,24 @@ WITH busy (worker_id, leases) AS (
     SELECT lease_worker, count(*) FROM steps
     WHERE id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') GROUP BY lease_worker
 )
-SELECT l.queue, l.action, sum(w.slots) AS slots, sum(coalesce(b.leases, 0)) AS running,
+SELECT l.queue, l.action, l."group", sum(w.slots) AS slots, sum(coalesce(b.leases, 0)) AS running,
        sum(CASE WHEN coalesce(b.leases, 0) < w.slots THEN 1 ELSE 0 END) > 0 AS has_free_slot,
        sum(CASE WHEN l.closed THEN 0 ELSE 1 END) > 0 AS open
 FROM steps_lanes_served l JOIN steps_workers w ON w.id = l.worker_id LEFT JOIN busy b ON b.worker_id = w.id
 WHERE l.queue @in(:queues text) AND l.action @in(:actions text) AND l.alive_until > :now
-GROUP BY l.queue, l.action;
+GROUP BY l.queue, l.action, l."group";
 
--- name: dispatched_by_queue(queues)
-SELECT a.queue, count(*) AS dispatched FROM steps_agenda a
-WHERE a.status = 'dispatched' AND a.queue @in(:queues text) GROUP BY a.queue;
+-- name: dispatched_by_queue(queues, groups)
+SELECT a.queue, d."group", count(*) AS dispatched
+FROM steps_dispatcher d CROSS JOIN steps_agenda a
+WHERE d."group" @in(:groups text) AND a.status = 'dispatched' AND a.queue @in(:queues text) AND @takes_room(a, d."group")
+GROUP BY a.queue, d."group";
 
 -- name: slots_by_queue(queues, now)
-SELECT l.queue, sum(w.slots) AS slots
-FROM (SELECT DISTINCT queue, worker_id FROM steps_worker_lanes WHERE queue @in(:queues text)) AS l
+SELECT l.queue, l."group", sum(w.slots) AS slots
+FROM (SELECT DISTINCT queue, "group", worker_id FROM steps_worker_lanes WHERE queue @in(:queues text)) AS l
 JOIN steps_workers w ON w.id = l.worker_id AND w.alive_until > :now
-GROUP BY l.queue;
+GROUP BY l.queue, l."group";
 
 -- name: lease_holders(workers)
 SELECT id, heartbeat_at, alive_until FROM steps_workers WHERE id @in(:workers text);

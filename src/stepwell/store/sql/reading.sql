@@ -4,7 +4,8 @@
 -- Lanes with steps that could run now if a live worker served them.
 SELECT a.queue, a.action, count(*) AS steps FROM steps_agenda a
 WHERE a.status IN ('open', 'dispatched')
-  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
+  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action
+                    AND l."group" IN ('', a."group") AND l.alive_until > :now)
 GROUP BY a.queue, a.action ORDER BY count(*) DESC, a.queue, a.action;
 
 -- name: step_by_id(id)
@@ -66,7 +67,7 @@ SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_u
 FROM steps_workers w ORDER BY w.hostname, w.started_at;
 
 -- name: lanes_of_workers()
-SELECT worker_id, queue, action, place FROM steps_worker_lanes ORDER BY worker_id, place, queue, action;
+SELECT worker_id, queue, action, "group", place FROM steps_worker_lanes ORDER BY worker_id, place, queue, action, "group";
 
 -- name: logs_of_step(step_id)
 SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id ORDER BY id;

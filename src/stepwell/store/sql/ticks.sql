@@ -10,8 +10,8 @@ WITH room (queue) AS (
     WHERE EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
     GROUP BY l.queue
     HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
-), lanes (queue, action) AS (
-    SELECT DISTINCT l.queue, l.action
+), lanes (queue, action, "group") AS (
+    SELECT DISTINCT l.queue, l.action, l."group"
     FROM room r JOIN steps_lanes_served l ON l.queue = r.queue AND l.alive_until > :now
 )
 SELECT d."group" FROM steps_dispatcher d
@@ -22,7 +22,7 @@ WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NO
        WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" LIMIT 1) IS NOT NULL
       AND EXISTS (SELECT 1 FROM lanes l
-                  WHERE (SELECT a.step_id FROM steps_agenda a
+                  WHERE l."group" IN ('', d."group") AND (SELECT a.step_id FROM steps_agenda a
                          WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
                          LIMIT 1) IS NOT NULL)
 UNION ALL

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +27,8 @@ def reject_old_sqlite() -> None:
 def connect(path: Path | None) -> sqlite3.Connection:
     """A connection to the file, or to an in-memory database."""
     target = ":memory:" if path is None else str(path)
+    if path is not None:
+        _create_private(path)
     try:
         connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
@@ -49,6 +53,15 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.close()
         raise SchemaError(f"{target} is not a SQLite database ({error}); it was not changed") from error
     return connection
+
+
+def _create_private(path: Path) -> None:
+    """Create a missing file for its owner alone, because arguments and results may be secret.
+
+    SQLite gives the log and its index the mode of the file.
+    """
+    with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:

@@ -21,9 +21,10 @@ CREATE TABLE steps (
     arguments         json NOT NULL DEFAULT '{}',
     relatable_type    text,
     relatable_id      text,
-    queue             text NOT NULL DEFAULT 'default',
+    -- NULL until the row is placed means: as the job declares, else the general default.
+    queue             text,
     "group"           text,
-    priority          text NOT NULL DEFAULT 'default' CHECK (priority IN ('default', 'high')),
+    priority          text CHECK (priority IN ('default', 'high')),
     state             text NOT NULL DEFAULT 'Pending' CHECK (state IN ('Pending', 'Dispatched', 'Running',
                           'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
     reason            text,
@@ -39,15 +40,15 @@ CREATE TABLE steps (
     has_children      boolean NOT NULL DEFAULT false,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
-    max_retries       integer NOT NULL DEFAULT 3,
+    max_retries       integer,
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
     dispatch_after    timestamptz CHECK (dispatch_after >= '0001-01-02 00:00:00+00' -- the range of Python, in any time zone
                           AND dispatch_after < '9999-12-31 00:00:00+00'),
     is_throttled      boolean NOT NULL DEFAULT false,
     was_throttled     boolean NOT NULL DEFAULT false,
-    timeout           double precision NOT NULL DEFAULT 0 CHECK (timeout >= 0 AND timeout < 'Infinity'),
-    cooldown          double precision NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 'Infinity'),
+    timeout           double precision CHECK (timeout >= 0 AND timeout < 'Infinity'),
+    cooldown          double precision CHECK (cooldown >= 0 AND cooldown < 'Infinity'),
     lease_worker      text,
     lease_token       bigint NOT NULL DEFAULT 0,
     claim_token       bigint  NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
@@ -70,10 +71,11 @@ CREATE TABLE steps (
     response          json,
     idempotency_key   text,
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
-    concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
+    concurrency_limit integer CHECK (concurrency_limit > 0),
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CHECK ("group" IS NOT NULL OR NOT placed),
+    CHECK (NOT placed OR "group" IS NOT NULL AND queue IS NOT NULL AND priority IS NOT NULL AND max_retries IS NOT NULL
+           AND timeout IS NOT NULL AND cooldown IS NOT NULL AND concurrency_limit IS NOT NULL),
     CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it
 ) WITH (
     -- No indexed column ever changes, so every transition is a heap-only update (measured: a third of the cost).
@@ -166,6 +168,24 @@ CREATE TABLE steps_queues (
     name text PRIMARY KEY
 );
 
+-- What the jobs of the workers declare: what a step leaves out is taken from here.
+CREATE TABLE steps_actions (
+    name              text PRIMARY KEY,
+    alias_of          text, -- the action of which it is a former name
+    queue             text,
+    priority          text NOT NULL,
+    max_retries       integer NOT NULL,
+    timeout           double precision NOT NULL,
+    cooldown          double precision NOT NULL,
+    concurrency_key   text, -- a template of the arguments
+    key_function      text, -- the name of the function that makes the key, which only the program can call
+    concurrency_limit integer NOT NULL,
+    weight            double precision NOT NULL,
+    max_running       integer,
+    recorded_at       timestamptz NOT NULL,
+    recorded_by       text NOT NULL
+);
+
 CREATE TABLE steps_workers (
     id           text PRIMARY KEY,
     hostname     text NOT NULL,
@@ -179,11 +199,13 @@ CREATE TABLE steps_workers (
 CREATE TABLE steps_worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
+    "group"   text NOT NULL DEFAULT '', -- the only group whose steps it claims there; empty: all groups
     worker_id text NOT NULL REFERENCES steps_workers (id) ON DELETE CASCADE,
     place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
-    PRIMARY KEY (queue, action, worker_id)
+    PRIMARY KEY (queue, action, worker_id, "group")
 );
 CREATE INDEX steps_worker_lanes_by_worker ON steps_worker_lanes (worker_id);
+CREATE INDEX steps_worker_lanes_of_groups ON steps_worker_lanes (worker_id, queue) WHERE "group" <> '';
 
 CREATE SEQUENCE steps_round_robin MINVALUE 0 START 0;
 

@@ -27,7 +27,7 @@ BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
     INSERT INTO steps_agenda (step_id, status, queue, action, rank)
-    SELECT id, 'new', queue, action, 1 FROM new_rows WHERE NOT placed;
+    SELECT id, 'new', coalesce(queue, 'default'), action, 1 FROM new_rows WHERE NOT placed;
     RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS steps_created ON steps;
@@ -80,7 +80,7 @@ BEGIN
                OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
     ), joined_agenda AS (
         INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
-        SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", queue, action,
+        SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", coalesce(queue, 'default'), action,
                CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
         FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
         ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, key_blocked = excluded.key_blocked

@@ -23,9 +23,10 @@ CREATE TABLE steps (
     arguments         text NOT NULL DEFAULT '{}' CHECK (json_valid(arguments)),
     relatable_type    text,
     relatable_id      text,
-    queue             text NOT NULL DEFAULT 'default',
+    -- NULL until the row is placed means: as the job declares, else the general default.
+    queue             text,
     "group"           text,
-    priority          text NOT NULL DEFAULT 'default' CHECK (priority IN ('default', 'high')),
+    priority          text CHECK (priority IN ('default', 'high')),
     state             text NOT NULL DEFAULT 'Pending' CHECK (state IN ('Pending', 'Dispatched', 'Running',
                           'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
     reason            text,
@@ -43,7 +44,7 @@ CREATE TABLE steps (
     has_children      integer NOT NULL DEFAULT 0,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
-    max_retries       integer NOT NULL DEFAULT 3 CHECK (typeof(max_retries) = 'integer'),
+    max_retries       integer CHECK (typeof(max_retries) IN ('integer', 'null')),
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
     -- A date that exists (with a modifier SQLite would turn 02-31 into 03-03), in the range of Python, in any time zone.
@@ -53,8 +54,8 @@ CREATE TABLE steps (
                           AND dispatch_after >= '0001-01-02' AND dispatch_after < '9999-12-31'),
     is_throttled      integer NOT NULL DEFAULT 0,
     was_throttled     integer NOT NULL DEFAULT 0,
-    timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0 AND timeout < 9e999 AND typeof(timeout) = 'real'),
-    cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 9e999 AND typeof(cooldown) = 'real'),
+    timeout           real CHECK (timeout >= 0 AND timeout < 9e999 AND typeof(timeout) IN ('real', 'null')),
+    cooldown          real CHECK (cooldown >= 0 AND cooldown < 9e999 AND typeof(cooldown) IN ('real', 'null')),
     lease_worker      text,
     lease_token       integer NOT NULL DEFAULT 0,
     claim_token       integer NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
@@ -77,10 +78,11 @@ CREATE TABLE steps (
     response          text,
     idempotency_key   text,
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
-    concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
+    concurrency_limit integer CHECK (concurrency_limit > 0),
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
     updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
-    CHECK ("group" IS NOT NULL OR NOT placed),
+    CHECK (NOT placed OR "group" IS NOT NULL AND queue IS NOT NULL AND priority IS NOT NULL AND max_retries IS NOT NULL
+           AND timeout IS NOT NULL AND cooldown IS NOT NULL AND concurrency_limit IS NOT NULL),
     CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it
 );
 
@@ -169,6 +171,24 @@ CREATE TABLE steps_queues (
     name text PRIMARY KEY
 );
 
+-- What the jobs of the workers declare: what a step leaves out is taken from here.
+CREATE TABLE steps_actions (
+    name              text PRIMARY KEY,
+    alias_of          text, -- the action of which it is a former name
+    queue             text,
+    priority          text NOT NULL,
+    max_retries       integer NOT NULL,
+    timeout           real NOT NULL,
+    cooldown          real NOT NULL,
+    concurrency_key   text, -- a template of the arguments
+    key_function      text, -- the name of the function that makes the key, which only the program can call
+    concurrency_limit integer NOT NULL,
+    weight            real NOT NULL,
+    max_running       integer,
+    recorded_at       text NOT NULL,
+    recorded_by       text NOT NULL
+);
+
 CREATE TABLE steps_workers (
     id           text PRIMARY KEY,
     hostname     text NOT NULL,
@@ -182,11 +202,13 @@ CREATE TABLE steps_workers (
 CREATE TABLE steps_worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
+    "group"   text NOT NULL DEFAULT '', -- the only group whose steps it claims there; empty: all groups
     worker_id text NOT NULL REFERENCES steps_workers (id) ON DELETE CASCADE,
     place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
-    PRIMARY KEY (queue, action, worker_id)
+    PRIMARY KEY (queue, action, worker_id, "group")
 );
 CREATE INDEX steps_worker_lanes_by_worker ON steps_worker_lanes (worker_id);
+CREATE INDEX steps_worker_lanes_of_groups ON steps_worker_lanes (worker_id, queue) WHERE "group" <> '';
 
 CREATE TABLE steps_round_robin (next integer NOT NULL);
 INSERT INTO steps_round_robin VALUES (0);

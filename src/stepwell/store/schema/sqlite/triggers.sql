@@ -29,7 +29,7 @@ END;
 DROP TRIGGER IF EXISTS steps_created_by_sql;
 CREATE TRIGGER steps_created_by_sql AFTER INSERT ON steps WHEN NOT NEW.placed
 BEGIN
-    INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (NEW.id, 'new', NEW.queue, NEW.action, 1);
+    INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (NEW.id, 'new', coalesce(NEW.queue, 'default'), NEW.action, 1);
     -- Normalizes UUIDs, as the type of PostgreSQL does.
     UPDATE steps SET uuid = lower(uuid), workflow_id = lower(workflow_id), block_uuid = lower(block_uuid),
         child_block_uuid = lower(child_block_uuid)

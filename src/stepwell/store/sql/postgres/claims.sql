@@ -5,15 +5,15 @@
 -- some statistics it would scan the whole agenda in that order.
 WITH breaker (value) AS (
     SELECT value FROM steps_settings WHERE name = 'can_dispatch_steps' FOR SHARE -- a pause waits for this claim to commit
-), lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+), lanes (queue, action, "group", place, rank) AS (
+    SELECT l.queue, l.action, l."group", l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker
       AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
         WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
-          AND a.rank BETWEEN lane.rank AND lane.rank
+          AND a.rank BETWEEN lane.rank AND lane.rank AND (lane."group" = '' OR a."group" = lane."group")
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
@@ -22,7 +22,15 @@ WITH breaker (value) AS (
           AND a.rank BETWEEN lane.rank AND lane.rank
           AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
-    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
+    WHERE lane."group" = '' AND CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
+    UNION ALL -- for a worker that serves only some groups: by the index of the group
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = lane."group" AND a.queue = lane.queue
+          AND a.action = lane.action AND a.rank BETWEEN lane.rank AND lane.rank
+          AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
+        ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+    WHERE lane."group" <> '' AND CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
 ), numbered AS (
     SELECT step_id, queue, action, rank, queue_place,
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place

@@ -2,14 +2,15 @@
 -- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
 -- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
 -- INDEXED BY: with statistics, SQLite may prefer to scan the whole agenda in the order of its primary key.
-WITH lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+WITH lanes (queue, action, "group", place, rank) AS (
+    SELECT l.queue, l.action, l."group", l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
         SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_dispatched
         WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+          AND (lane."group" = '' OR a."group" = lane."group")
         ORDER BY a.step_id LIMIT :limit)
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
@@ -18,7 +19,18 @@ WITH lanes (queue, action, place, rank) AS (
         WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
           AND a.rank = lane.rank AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
-    WHERE :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+    WHERE lane."group" = ''
+      AND :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+    UNION ALL -- for a worker that serves only some groups: by the index of the group
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
+    FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
+        SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_open
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = lane."group" AND a.queue = lane.queue
+          AND a.action = lane.action AND a.rank = lane.rank
+          AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
+        ORDER BY a.step_id LIMIT :limit)
+    WHERE lane."group" <> ''
+      AND :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
 ), numbered AS (
     SELECT step_id, queue, action, rank, queue_place,
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
