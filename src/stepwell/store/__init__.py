@@ -13,6 +13,7 @@ from stepwell.store.conflict import Conflict
 from stepwell.store.connections import Connections, Settings
 from stepwell.store.database import Database
 from stepwell.store.macros import POSTGRES, SQLITE
+from stepwell.store.postgres.namespace import split_url
 from stepwell.store.sqlite.path import path_of
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener, Wake
@@ -31,6 +32,7 @@ def open_database(url: str, clock: Clock, prepare: Callable[[Database], None] | 
         connect = partial(_connect_to_sqlite, path=None if path is None else path.resolve())
         return Database(url, SQLITE, clock, connect, prepare, is_shared=path is not None)
     if url.startswith(("postgresql:", "postgres:")):
+        split_url(url)  # a bad name of a schema is refused at once
         return Database(url, POSTGRES, clock, _connect_to_postgres, prepare)
     scheme = url.split(":", 1)[0]
     raise StepwellError(

@@ -26,7 +26,7 @@ class Settings:
     hooks: ChangeHooks
     max_connections: int | None = None
     lease_seconds: Callable[[], float] = lambda: LEASE_SECONDS  # the shortest of this process so far
-    idle_seconds: float | None = None
+    idle_seconds: Callable[[], float | None] = lambda: None
 
 
 class Connections(ABC):

@@ -106,7 +106,12 @@ class Database:
 
     def _settings(self) -> Settings:
         return Settings(
-            self.url, self.clock, self.hooks, self.max_connections, lambda: self.lease_seconds, self.idle_seconds
+            self.url,
+            self.clock,
+            self.hooks,
+            self.max_connections,
+            lambda: self.lease_seconds,
+            lambda: self.idle_seconds,
         )
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ def test_a_listener_whose_connection_went_silent_connects_again(
     monkeypatch.setattr("stepwell.store.postgres.listener.PING_SECONDS", 0.2)
     monkeypatch.setattr("stepwell.store.postgres.listener.RECONNECT_SECONDS", 0.0)
     proxy = SilentProxy(postgres_url)
-    with Stepwell(postgres_url) as app, closing(proxy), closing(PostgresListener(proxy.url), None) as listener:
+    with Stepwell(postgres_url) as app, closing(proxy), closing(PostgresListener(proxy.url, None)) as listener:
 
         def wakes() -> Collection[Wake]:
             """The next ones; like a loop, which waits for no longer than a second at a time."""

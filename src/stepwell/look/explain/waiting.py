@@ -112,7 +112,7 @@ def culprits(facts: Facts, step: StepFacts) -> Some:
 
 
 def retries(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    if step.state is State.PENDING and not step.retries_left:
+    if step.state is State.PENDING and step.max_retries is not None and not step.retries_left:
         yield cause(
             "retries",
             f"its retries are exhausted ({step.retries} of {step.max_retries}): the next tick makes it Failed",

@@ -100,7 +100,7 @@ class PostgresConnections(Connections):
 
     @property
     def _idle_seconds(self) -> float:
-        return self._settings.idle_seconds or bounds.idle_seconds(self._settings.lease_seconds())
+        return self._settings.idle_seconds() or bounds.idle_seconds(self._settings.lease_seconds())
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         self._sessions.add(connection)
