@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +126,7 @@ def test_times_of_plain_sql_sort_as_times(both: list[Stepwell]) -> None:
     sqlite = both[0]
     moments = ["2026-12-01T08:00:00+05:00", "2026-12-01 04:00:00", "2026-12-01T04:30Z", "2026-12-01 06:00:00.5+01"]
     for moment in moments:
-        sqlite.database.transact(
-            lambda tx, moment=moment: tx.execute(
-                f"INSERT INTO steps (action, dispatch_after) VALUES ('a', '{moment}')", {}
-            )
-        )
+        sql = f"INSERT INTO steps (action, dispatch_after) VALUES ('a', '{moment}')"
+        sqlite.database.transact(partial(_insert, sql=sql))
     rows = sqlite.database.read(lambda tx: tx.fetch("SELECT id FROM steps ORDER BY dispatch_after", {}))
     assert [row["id"] for row in rows] == [1, 2, 3, 4]

@@ -62,10 +62,9 @@ def test_arguments_beyond_the_limits_of_the_api_are_refused(engine: Engine, argu
     assert said in refused(engine["bad"])
 
 
+@pytest.mark.one_database  # PostgreSQL stores no such text
 @pytest.mark.parametrize("column", ALL_TEXTS)
 def test_sqlite_stores_no_bytes_as_text(engine: Engine, column: str) -> None:
-    if not is_sqlite(engine.app):
-        pytest.skip("PostgreSQL has a type for bytes")
     step = engine.add("old")
     with pytest.raises(DATABASE_ERRORS):
         engine.change(f"""INSERT INTO steps ({'' if column == 'action' else 'action, '}"{column}")
@@ -75,13 +74,12 @@ def test_sqlite_stores_no_bytes_as_text(engine: Engine, column: str) -> None:
     others_go_on(engine)
 
 
+@pytest.mark.one_database  # PostgreSQL stores no such text
 @pytest.mark.parametrize(
     "column", ["action", "label", "queue", "group", "relatable_id", "arguments", "concurrency_key"]
 )
 @pytest.mark.parametrize("stored", ["ff", "c3", "80", "e282", "eda080"])
 def test_a_row_whose_text_is_not_utf8_is_refused(engine: Engine, column: str, stored: str) -> None:
-    if not is_sqlite(engine.app):
-        pytest.skip("PostgreSQL refuses such text")
     value = f"CAST(x'{stored}' AS text)" if column != "arguments" else f"CAST(x'7b2261223a22{stored}227d' AS text)"
     names, values = ("action", value) if column == "action" else (f'action, "{column}"', f"'behave', {value}")
     engine.change(f"INSERT INTO steps ({names}) VALUES ({values})")
@@ -91,10 +89,9 @@ def test_a_row_whose_text_is_not_utf8_is_refused(engine: Engine, column: str, st
     assert f"its {column} is not valid UTF-8" in refused(after)
 
 
+@pytest.mark.one_database  # PostgreSQL stores no such text
 @pytest.mark.parametrize("column", ["arguments", "label", "relatable_id"])
 def test_a_step_whose_text_becomes_unreadable_is_set_aside_by_the_claim(engine: Engine, column: str) -> None:
-    if not is_sqlite(engine.app):
-        pytest.skip("PostgreSQL refuses such text")
     engine.plant("a, bad, b")
     value = "CAST(x'7b2261223a22ff227d' AS text)" if column == "arguments" else "CAST(x'ff' AS text)"
     engine.change(f"UPDATE steps SET {column} = {value} WHERE id = {engine.refs['bad'].id}")

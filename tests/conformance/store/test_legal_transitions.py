@@ -21,9 +21,11 @@ REFUSAL = (sqlite3.IntegrityError, psycopg.Error)
 
 
 def insert_step(engine: Engine, state: State) -> int:
-    """A row in any state: an INSERT is no transition."""
+    """A row in any state, its own code done, so that it may be Running without a lease: an INSERT is no transition."""
     engine.change(
-        """INSERT INTO steps (action, state, placed, "group") VALUES ('x', :state, true, 'alpha')""", state=str(state)
+        """INSERT INTO steps (action, state, own_code_done_at, placed, "group")
+           VALUES ('x', :state, '2026-01-01 00:00:00', true, 'alpha')""",
+        state=str(state),
     )
     newest: int = engine.sql("SELECT max(id) AS id FROM steps")[0]["id"]
     return newest
