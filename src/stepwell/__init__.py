@@ -36,7 +36,7 @@ from stepwell.model.errors import (
     UnstorableValue,
 )
 from stepwell.model.states import State
-from stepwell.model.step import Step, StepRef, Transition
+from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.run.current import current_step
 from stepwell.run.results import Results, StepResult
 from stepwell.run.running import RunningStep
@@ -67,6 +67,7 @@ __all__ = [
     "Permanent",
     "Reschedule",
     "Results",
+    "Retried",
     "Retry",
     "RunningStep",
     "SchemaError",

@@ -26,7 +26,7 @@ from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.states import State
-from stepwell.model.step import Step, StepRef, Transition
+from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
@@ -296,8 +296,8 @@ class Stepwell:
 
     # act ----------------------------------------------------------------------------------------------
 
-    def retry(self, which: AnyStep, *, who: str, why: str | None = None) -> list[int]:
-        """Return a step, and the steps that ended because of it, to Pending; returns the ids of all revived steps."""
+    def retry(self, which: AnyStep, *, who: str, why: str | None = None) -> Retried:
+        """Return a step to Pending, now, and the steps that ended because of it to Pending, as they were planned."""
         return self.actions.retry(self.step(which).id, who, why)
 
     def cancel(self, which: AnyStep, *, who: str, why: str | None = None) -> None:

@@ -30,17 +30,21 @@ def _write(step: Step, then: str) -> None:
 def retry(target: Target, step: str, who: str, why: str | None, as_json: bool) -> None:
     """Return a Failed, Stopped or Cancelled step to Pending, with everything that ended because of it.
 
-    Its counters are reset to 0. Descendants and later steps that ended with it are revived, and so are ancestors that
-    failed only because of it.
+    Its counters are reset to 0, and it can start now. Descendants and later steps that ended with it are revived, and
+    so are ancestors that failed only because of it; a step that was planned for a later time keeps that time. Exception
+    handlers that have already run do not run again.
     """
     with target.open() as app:
-        revived = app.retry(step, who=who, why=why)
+        retried = app.retry(step, who=who, why=why)
         now = app.step(step)
     if as_json:
-        click.echo(to_json({"step": now, "revived": revived}))
+        click.echo(to_json({"step": now, "revived": retried.revived, "handlers_done": retried.handlers_done}))
         return
-    others = [number for number in revived if number != now.id]
+    others = [number for number in retried.revived if number != now.id]
     _write(now, f" again; also revived: {_numbers(others)}" if others else " again")
+    if retried.handlers_done:
+        handlers = _numbers(retried.handlers_done)
+        Output().line(f"exception handlers that have already run and will not run again: {handlers}")
 
 
 @click.command()

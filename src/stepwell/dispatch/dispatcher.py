@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Final, Unpack
 
 from stepwell.dispatch.tick import Tick, TickOptions, TickReport
-from stepwell.enqueue.adopt import BATCH, adopt_new_steps
+from stepwell.enqueue.adopt import BATCH
+from stepwell.enqueue.adopt_each import adopt_rows
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import StepwellError
 from stepwell.share.limits import unblock_keys
@@ -70,8 +71,7 @@ class Dispatcher:
         for _ in range(ADOPTION_BATCHES_PER_ROUND):
             if None not in found:
                 break
-            now = self._database.now()
-            adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
+            adopted = adopt_rows(self._database, self._creator)
             unblocked = self._database.transact(lambda tx: unblock_keys(tx, self._database.now()))
             found = self._probe(open_too)
             if adopted < BATCH and not unblocked:

@@ -47,6 +47,16 @@ def _running(*verbs: _OfGroup) -> Callable[[Transaction, PhaseContext], int]:
     return run
 
 
+def _promote(tx: Transaction, at: PhaseContext) -> int:
+    """Handlers of failed blocks with their descendants, then the steps behind those, step by step."""
+    latest = phases.promote_handlers(tx, group=at.group, actor=at.actor, now=at.now)
+    promoted = len(latest)
+    while latest:
+        latest = phases.promote_successors(tx, ids=[change.step_id for change in latest], actor=at.actor, now=at.now)
+        promoted += len(latest)
+    return promoted
+
+
 def _deciding_parents(verb: _OfParents) -> Callable[[Transaction, PhaseContext], int]:
     def run(tx: Transaction, at: PhaseContext) -> int:
         parents = phases.parents_to_decide(tx, group=at.group)
@@ -74,7 +84,7 @@ STATE_PHASES: Final = (
         4,
         "promote_handlers",
         _near(FAILED | {State.NOT_RUNNABLE, State.RUNNING}),
-        _running(phases.promote_handlers),
+        _promote,
     ),
     Phase(5, "parents_to_failed", _near(_MAY_DECIDE_PARENT), _deciding_parents(phases.fail_parents)),
     Phase(

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from stepwell.define.drafts import NewStep, SettledStep
+from stepwell.enqueue.check_row import check_row
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.create.announce import created
 from stepwell.enqueue.create.enrol import enrol
@@ -13,7 +14,6 @@ from stepwell.enqueue.create.neighbours import write_neighbours
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.blocks import refuse_names_of_blocks
 from stepwell.enqueue.settle import declarations_for, settle
-from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.states import State
 from stepwell.store import Transaction
@@ -24,9 +24,13 @@ ACTOR: Final = "adoption"
 BATCH: Final = 500
 
 
-def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
-    """Place new rows, each after its parent; returns how many were processed."""
-    rows = adoption.new_steps(tx, limit=BATCH)
+def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime, *, only: int | None = None) -> int:
+    """Place new rows (or one, with what goes before it), each after its parent; returns how many were processed."""
+    if only is None:
+        rows = adoption.new_steps(tx, limit=BATCH)
+    else:
+        row = adoption.new_step(tx, id=only)
+        rows = [] if row is None else [row]
     if not rows:
         return 0
     names, done = creator.names(tx), set[int]()
@@ -61,7 +65,7 @@ def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[in
 
 def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
     try:
-        _check_arguments(row)
+        check_row(tx, row)
         placement = _placement(tx, row)
         refuse_names_of_blocks(tx, [placement.uuid])
         _, neighbours = place(tx, [placement], names)
@@ -74,15 +78,6 @@ def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
         adoption.make_dormant(tx, id=row.id, actor=ACTOR, now=now)
     adoption.delete_new_entry(tx, id=row.id)
     enrol(tx, [row.id], now)
-
-
-def _check_arguments(row: NewRow) -> None:
-    try:
-        arguments = codec.decode(row.arguments)
-    except ValueError as error:
-        raise InvalidStep(f"its arguments cannot be decoded: {error}") from error
-    if not isinstance(arguments, dict):
-        raise InvalidStep("its arguments are not a JSON object of the job's parameters by name")
 
 
 def _placement(tx: Transaction, row: NewRow) -> Placement:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError
 from stepwell.model.states import CONCLUDED, State
-from stepwell.model.step import Step, StepRef
+from stepwell.model.step import Retried, Step, StepRef
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -51,8 +51,8 @@ class Handle(StepRef, Generic[R]):
         """Cancel the step and, in the next ticks, its descendants; `who` and `why` are recorded."""
         self._app.cancel(self, who=who, why=why)
 
-    def retry(self, *, who: str, why: str | None = None) -> list[int]:
-        """Return the step, and those that ended because of it, to Pending; returns the ids of all revived steps."""
+    def retry(self, *, who: str, why: str | None = None) -> Retried:
+        """Return the step, and those that ended because of it, to Pending."""
         return self._app.retry(self, who=who, why=why)
 
     def result(self, timeout: float | None = None) -> R:

@@ -99,7 +99,12 @@ def decode(text: str | None) -> Any:
     >>> decode('[1, "a"]'), decode(None)
     ([1, 'a'], None)
     """
-    return None if text is None else _decoder.decode(text)
+    if text is None:
+        return None
+    try:
+        return _decoder.decode(text)
+    except RecursionError as error:  # written by plain SQL
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from error
 
 
 def readable(text: str | None) -> Any:

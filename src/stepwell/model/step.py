@@ -112,3 +112,11 @@ class Transition:
     at: datetime
     attempt: int
     error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What a retry did, by the ids of the steps."""
+
+    revived: list[int]  # the step itself and all that returned with it
+    handlers_done: list[int]  # exception handlers that ran after the first failure: they do not run again

@@ -14,7 +14,7 @@ from stepwell.model.actors import actor_of, reason_of, storable
 from stepwell.model.errors import ActionRefused, StepNotFound
 from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
 from stepwell.model.states import UNFINISHED, State
-from stepwell.model.step import Step
+from stepwell.model.step import Retried, Step
 from stepwell.store import Change, Database, Transaction
 from stepwell.store.engine import operator, reading
 from stepwell.store.engine.operator import LockedStep
@@ -59,14 +59,15 @@ class Actions:
         def work(tx: Transaction) -> None:
             operator.lock_group_of(tx, id=step_id)
             before = _lock(tx, step_id)
+            skipped = set(operator.members_to_skip(tx, id=step_id))
             if not operator.skip_by_hand(tx, id=step_id, actor=actor, reason=reason_of(why), now=now):
                 raise _refusal(tx, step_id, "skipped")
-            _revive_after_conclusion(tx, before, actor, now)
+            _revive_after_conclusion(tx, before, skipped, actor, now)
 
         self._database.transact(work)
 
     def complete(self, step_id: int, who: str, why: str | None = None, response: Any = None) -> None:
-        """Complete a step by hand, with a result; refused while it has unfinished children."""
+        """Complete a step by hand, with a result; refused while it has children that are unfinished or never ran."""
         actor, now = actor_of(who), self._database.now()
         text = codec.encode(response, "response")
 
@@ -79,16 +80,21 @@ class Actions:
                     raise ActionRefused(f"{before} is {before.state}: cancel it or wait until it ends; nothing changed")
                 if before.state in (State.COMPLETED, State.SKIPPED):
                     raise _refusal(tx, step_id, "completed")
+                if before.state is State.NOT_RUNNABLE:
+                    raise ActionRefused(
+                        f"{before} is NotRunnable and has children that never ran: skip it, which skips them too, or "
+                        "retry or skip what it waits for; nothing changed"
+                    )
                 raise ActionRefused(f"{before} has unfinished children: cancel them first; nothing changed")
-            _revive_after_conclusion(tx, before, actor, now)
+            _revive_after_conclusion(tx, before, set(), actor, now)
 
         self._database.transact(work)
 
-    def retry(self, step_id: int, who: str, why: str | None = None) -> list[int]:
-        """Retry a failed, stopped or cancelled step and revive what ended because of it; returns every revived id."""
+    def retry(self, step_id: int, who: str, why: str | None = None) -> Retried:
+        """Retry a failed, stopped or cancelled step now, and revive what ended because of it, as it was planned."""
         actor, now = actor_of(who), self._database.now()
 
-        def work(tx: Transaction) -> list[int]:
+        def work(tx: Transaction) -> Retried:
             operator.lock_group_of(tx, id=step_id)
             target = _lock(tx, step_id)
             _refuse_unretriable(target)
@@ -97,13 +103,13 @@ class Actions:
             steps = operator.lock_for_revival(tx, ids=sorted(revived))
             _refuse_leased(steps)
             _refuse_pointless_retry(tx, target, steps)
-            operator.revive(tx, ids=sorted(revived - {step_id}), actor=actor, reason=REVIVED, now=now)
-            operator.revive(tx, ids=[step_id], actor=actor, reason=reason_of(why), now=now)
+            _revive(tx, revived - {step_id}, actor, now)
+            operator.revive(tx, ids=[step_id], actor=actor, reason=reason_of(why), keep_plan=False, now=now)
             operator.recheck_dependents(tx, ids=sorted(revived))
             for step in steps:
                 if step.type == "resolve-exception" and step.id != step_id:
                     operator.make_dormant_again(tx, id=step.id, actor=actor, now=now)
-            return sorted(revived)
+            return Retried(sorted(revived), operator.handlers_that_ran(tx, ids=sorted(revived)))
 
         return self._database.transact(work)
 
@@ -235,22 +241,28 @@ def _refuse_pointless_retry(tx: Transaction, target: LockedStep, rows: list[Lock
         )
 
 
-def _revive_after_conclusion(tx: Transaction, before: LockedStep, actor: str, now: datetime) -> None:
+def _revive(tx: Transaction, ids: set[int], actor: str, now: datetime) -> None:
+    operator.revive(tx, ids=sorted(ids), actor=actor, reason=REVIVED, keep_plan=True, now=now)
+
+
+def _revive_after_conclusion(tx: Transaction, before: LockedStep, skipped: set[int], actor: str, now: datetime) -> None:
     """A failure was resolved by hand: revive its successors, and the parent that failed because of it.
+
+    `skipped` are the descendants that are skipped with it: their successors are revived, too.
 
     Not below an ancestor that ended for another reason; and a parent that other children keep from completing is not
     revived, unless one of its descendants is.
     """
     if before.state not in (*_RETRIABLE, State.NOT_RUNNABLE):
         return
-    revived = _steps_to_revive(tx, set(), {before.id})
+    revived = _steps_to_revive(tx, set(), {before.id} | skipped)
     parent_id = before.parent_step_id
     if parent_id is not None and not _siblings_keep_parent_from_completing(tx, parent_id):
         revived |= _steps_to_revive(tx, set(), _ancestors_to_revive(tx, parent_id, revived) or set())
-    revived.discard(before.id)
+    revived -= {before.id} | skipped
     steps = operator.lock_for_revival(tx, ids=sorted(revived))
     _refuse_leased(steps)
-    operator.revive(tx, ids=sorted(revived), actor=actor, reason=REVIVED, now=now)
+    _revive(tx, revived, actor, now)
     operator.recheck_dependents(tx, ids=sorted(revived))
 
 

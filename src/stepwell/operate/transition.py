@@ -12,7 +12,10 @@ from stepwell.operate.actions import Actions
 
 
 def transition_by_hand(actions: Actions, step: Step, state: State, who: str, why: str | None) -> None:
-    """Pending (or Running) means a retry, with all the steps that it revives; every other state has its own action."""
+    """Pending means a retry, with all the steps that it revives; Running as well, for a parent whose own code is done.
+
+    Every other state has its own action.
+    """
     moves: dict[State, Callable[..., Any]] = {
         State.PENDING: actions.retry,
         State.RUNNING: actions.retry,
@@ -25,6 +28,11 @@ def transition_by_hand(actions: Actions, step: Step, state: State, who: str, why
     if state not in moves or not is_legal(step.state, state, operator=True):
         raise IllegalTransition(
             f"step {step.id} is {step.state} and cannot be moved to {state} by hand; nothing changed"
+        )
+    if state is State.RUNNING and step.own_code_done_at is None:
+        raise IllegalTransition(
+            f"step {step.id} is {step.state} and cannot be moved to Running by hand, because its own code is not done: "
+            "move it to Pending, and a worker runs it; nothing changed"
         )
     try:
         moves[state](step.id, who, why)

@@ -88,7 +88,10 @@ class Exchange:
             raise
         except Exception:
             if not endings:
-                raise
+                _LOGGER.exception("cannot claim %d steps in one transaction; claiming them one by one", want)
+                claims = self._claimer.claim_one_by_one(want)
+                self._report.claimed += len(claims)
+                return claims
             _LOGGER.exception("cannot write %d endings in one transaction; writing them one by one", len(endings))
             self._write_one_by_one()
             return []

@@ -16,7 +16,7 @@ from stepwell.define.registry import Registry
 from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.claimed import Claim
 from stepwell.model.error_text import describe
-from stepwell.model.errors import DatabaseUnavailable, StepwellError
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.channel import DirectChannel, run_here
@@ -116,7 +116,12 @@ class InlineRunner:
         """Claim steps: to Running, under a new token."""
         if self.worker.seconds_left() <= 0:
             self.worker.heartbeat()
-        return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
+        try:
+            return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
+        except (DatabaseUnavailable, DatabaseBusy):
+            raise
+        except Exception:
+            return self._claimer.claim_one_by_one(limit)
 
     def _run(self, claim: Claim) -> None:
         step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim), self._database.clock)

@@ -126,6 +126,52 @@ def _parameter(what: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
+def _moment(text: str) -> str:
+    """A time of plain SQL as SQLite stores it; NULL if there is none.
+
+    ISO 8601 as PostgreSQL takes it: a space or a T, no seconds or no time, a fraction, Z or an offset.
+    """
+    head = f"CASE WHEN substr({text}, 17, 1) = ':' THEN substr({text}, 1, 19) ELSE substr({text}, 1, 16) END"
+    rest = f"substr({text}, length({head}) + 1)"
+    zone = f"trim(upper(ltrim({rest}, '.0123456789')))"
+    offset = (
+        f"CASE length({zone}) WHEN 3 THEN {zone} || ':00' "
+        f"WHEN 5 THEN substr({zone}, 1, 3) || ':' || substr({zone}, 4) ELSE {zone} END"
+    )
+    micro = f"CAST(round(1e6 * CASE WHEN {rest} LIKE '.%' THEN CAST('0' || {rest} AS real) ELSE 0 END) AS integer)"
+    moment = (
+        f"strftime('%Y-%m-%d %H:%M:%S', upper({head}) || {offset}, ({micro} / 1000000) || ' seconds') "
+        f"|| printf('.%06d', {micro} % 1000000)"
+    )
+    # A date that exists (SQLite would turn 02-31 into 03-03), in the range of Python in any time zone.
+    return (
+        f"CASE WHEN date(substr({text}, 1, 10), '+0 days') IS substr({text}, 1, 10)\n"
+        f"      AND (substr({text}, 12, 2) <> '24' OR substr({text}, 12, 8) IN ('24:00', '24:00:00'))\n"
+        f"      AND {moment} >= '0001-01-02' AND {moment} < '9999-12-31' THEN {moment} END"
+    )
+
+
+def _uuid(text: str) -> str:
+    """A UUID in the form in which PostgreSQL returns it; NULL if it is none."""
+    bare = f"lower(trim({text}, '{{}}'))"
+    digits = f"replace({bare}, '-', '')"
+    parts = ", ".join(f"substr({digits}, {start}, {length})" for start, length in ((1, 8), (9, 4), (13, 4), (17, 4)))
+    return (
+        f"CASE WHEN length({digits}) = 32 AND {digits} NOT GLOB '*[^0-9a-f]*'\n"
+        f"      AND ({bare} = {digits} OR {bare} GLOB '????????-????-????-????-????????????')\n"
+        f"      THEN printf('%s-%s-%s-%s-%s', {parts}, substr({digits}, 21)) END"
+    )
+
+
+def _whole(value: str) -> str:
+    """A number of plain SQL, rounded as PostgreSQL rounds it; NULL if it is none."""
+    return (
+        f"CASE typeof({value}) WHEN 'integer' THEN {value} WHEN 'real' THEN CAST(round({value}) AS integer) "
+        f"WHEN 'text' THEN CASE WHEN trim({value}) <> '' AND ltrim(trim({value}), '+-') NOT GLOB '*[^0-9]*' "
+        f"THEN CAST(trim({value}) AS integer) END END"
+    )
+
+
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry,
     "takes_room": _takes_room,
@@ -137,6 +183,9 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
     "array": lambda what: _parameter(what)[0],
     "batch_to": _batch_to,
+    "moment": _moment,
+    "uuid": _uuid,
+    "whole": _whole,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: "",
@@ -144,6 +193,8 @@ _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
     "in": _in_postgres,
     "not_in": lambda what: "<> ALL(CAST({} AS {}[]))".format(*_parameter(what)),
     "array": lambda what: "CAST({} AS {}[])".format(*_parameter(what)),
+    # The number of the lock that a tick holds while it dispatches to a queue.
+    "queue_lock": lambda what: f"hashtextextended('dispatch in ' || current_schema() || ' to ' || {what}, 0)",
 }
 
 _MACRO: Final = re.compile(r"@(\w+)(\()?")

@@ -257,7 +257,7 @@ def test_a_retry_also_raises_the_failed_parents_of_what_stood_behind_it(app: Ste
         State.FAILED,
         State.NOT_RUNNABLE,
     ]
-    assert app.retry(culprit_ref, who="test") == sorted(ref.id for ref in (culprit_ref, parent_ref, behind_ref))
+    assert app.retry(culprit_ref, who="test").revived == sorted(ref.id for ref in (culprit_ref, parent_ref, behind_ref))
     assert app.step(parent_ref).state is State.RUNNING
 
 
@@ -269,5 +269,5 @@ def test_a_retry_leaves_alone_what_stands_below_a_parent_that_was_completed_by_h
     culprit_ref, parent_ref, behind_ref = app.enqueue_many([culprit, parent, behind])
     app.run_until_idle()
     app.complete(parent_ref, who="test")
-    assert app.retry(culprit_ref, who="test") == [culprit_ref.id]
+    assert app.retry(culprit_ref, who="test").revived == [culprit_ref.id]
     assert app.step(behind_ref).state is State.NOT_RUNNABLE

@@ -54,7 +54,7 @@ def walk(open_app: Opener, seed: str, *, length: int, slots: int, reopens: bool 
     """One long game; `seed` plays it again."""
     chance = random.Random(seed)
     machine = Machine(open_app, slots, reopens)
-    machine.start(SHAPES[0])
+    machine.start(SHAPES[0], 0.0)
     try:
         for number in range(length):
             weights, choices = zip(*moves(machine, chance), strict=True)
@@ -85,11 +85,11 @@ def moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callable
     meanwhile = chance.choice(("", "", "", "cancel", "fail", "skip", "retry"))
     creating = 1 if len(nodes) < 50 else 0
     moves: list[tuple[float, Callable[[], Any]]] = [
-        (3 * creating, lambda: machine.create_many(chance.choice(SHAPES))),
+        (3 * creating, lambda: machine.create_many(chance.choice(SHAPES), 5.0 * coin)),
         (creating, lambda: machine.create_root(number < 2, 5.0 * coin)),
-        (3 * creating, lambda: machine.create_child(parent.id, index, number < 6, after, rule)),
+        (3 * creating, lambda: machine.create_child(parent.id, index, number < 6, after, rule, 30.0 * coin)),
         (2 * creating, lambda: machine.join_block(beside, index, number < 5)),
-        (creating, lambda: machine.create_dependent(after or [step], rule)),
+        (creating, lambda: machine.create_dependent(after or [step], rule, 5.0 * coin)),
         (4, lambda: machine.run_phases_in_any_order(step, order, number % 10 + 1, coin, meanwhile)),
         (2, machine.tick_once),
         (2, machine.tick_until_quiet),

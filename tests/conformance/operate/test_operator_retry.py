@@ -18,7 +18,8 @@ def mend(engine: Engine, *labels: str) -> None:
 def retry(engine: Engine, label: str) -> set[str]:
     """Retry it; returns the labels of all that came back."""
     names = {ref.id: name for name, ref in engine.refs.items()}
-    return {names[step_id] for step_id in engine.app.retry(engine.refs[label], who="ann", why="it is mended")}
+    retried = engine.app.retry(engine.refs[label], who="ann", why="it is mended")
+    return {names[step_id] for step_id in retried.revived}
 
 
 def refuse_retry(engine: Engine, label: str, said: str) -> None:

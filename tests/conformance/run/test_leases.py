@@ -121,7 +121,7 @@ def test_a_step_cannot_be_retried_before_its_lease_is_released(engine: Engine) -
             engine.app.retry(engine.refs["step"], who="tester")
         assert engine.snapshot() == before
         runner._finisher.release_lease(claim)
-        assert engine.app.retry(engine.refs["step"], who="tester") == [claim.step_id]
+        assert engine.app.retry(engine.refs["step"], who="tester").revived == [claim.step_id]
     engine.settle()
     assert engine.state("step") == "Completed"
 

@@ -16,6 +16,7 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.dispatch.phases import PhaseContext, dispatch, pick
+from stepwell.run.claim import Claimer
 from stepwell.store.engine import agenda
 from stepwell.store.statement import Statement
 from stepwell.testing import ManualClock
@@ -261,3 +262,27 @@ def test_a_gate_is_not_opened_for_a_step_that_has_run_meanwhile(
     aside.ends()
     assert engine.app.sweep() == []
     assert engine.path("quick") == ["Pending", "Dispatched", "Running", "Completed"]
+
+
+@pytest.mark.parametrize(("slots", "expected"), [(1, ["old"]), (2, ["young"])])
+def test_a_worker_with_one_slot_waits_for_a_tick_that_is_dispatching_older_steps(
+    engine: Engine, clock: ManualClock, database_url: str, slots: int, expected: list[str]
+) -> None:
+    """With more slots the order of starts is no promise, and a claim passes over what a tick has locked."""
+    engine.plant("old, young")
+    runner = engine.app.inline_runner(slots=slots)
+    claimer = Claimer(engine.app.database, runner.worker)
+    taken: list[int] = []
+
+    def claim(app: Stepwell) -> None:
+        taken.extend(claim.step_id for claim in app.database.transact(lambda tx: claimer.claim(tx, 1)))
+
+    with transaction(database_url) as other, engine.app.database.within(other) as tx:
+        group = engine["old"].group or ""
+        at = PhaseContext(group, "tick:1", clock.now())
+        assert dispatch(tx, at, pick(tx, at, 1), 1) == 1  # not committed yet
+        aside = Aside(database_url, clock, claim)
+        (aside.waits if slots == 1 else aside.ends)()
+    aside.ends()
+    assert taken == [engine.refs[label].id for label in expected]
+    runner.close()

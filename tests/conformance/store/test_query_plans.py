@@ -49,7 +49,7 @@ NUMBERS = {
 }  # fmt: skip
 TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
-FLAGS = {"any_action", "open_too", "ended_early", "shares_block", "has_dependents"}
+FLAGS = {"any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents"}
 
 
 def _sql(app: Stepwell) -> dict[str, str]:

@@ -248,7 +248,7 @@ class ModelRun:
     def retry(self, number: int) -> bool:
         """Whether an operator's retry is accepted."""
         try:
-            self._model.retry(self._model.nodes[number])
+            self._model.retry(self._model.nodes[number], datetime(2026, 1, 1, tzinfo=UTC))
         except Refused:
             return False
         return True

@@ -91,6 +91,7 @@ SHAPES: Final[Sequence[Shape]] = (
 TRIGGER_RULES: Final = ("all_concluded", "all_concluded", "all_ended", "any_concluded")
 OUTCOMES: Final = (*["ok"] * 5, "fail", "fail", "stop", "skip", "retry", "throttle", "hand_back")
 
+delays = st.sampled_from([0.0, 5.0])
 indexes, trigger_rules, outcomes = st.integers(0, 3), st.sampled_from(TRIGGER_RULES), st.sampled_from(OUTCOMES)
 
 
@@ -144,15 +145,16 @@ class Machine(RuleBasedStateMachine):
             self.model.add(node)
         return multiple(*(ref.id for ref in refs))
 
-    @initialize(target=steps, shape=st.sampled_from(SHAPES[:4]))
-    def start(self, shape: Shape) -> Any:
-        return self.bulk(shape)
+    @initialize(target=steps, shape=st.sampled_from(SHAPES[:4]), delay=delays)
+    def start(self, shape: Shape, delay: float) -> Any:
+        return self.bulk(shape, delay)
 
-    @rule(target=steps, shape=st.sampled_from(SHAPES))
-    def create_many(self, shape: Shape) -> Any:
-        return self.bulk(shape)
+    @rule(target=steps, shape=st.sampled_from(SHAPES), delay=delays)
+    def create_many(self, shape: Shape, delay: float) -> Any:
+        return self.bulk(shape, delay)
 
-    def bulk(self, shape: Shape) -> Any:
+    def bulk(self, shape: Shape, delay: float) -> Any:
+        """All but the first are planned for later, if there is a delay."""
         drafts: list[NewStep] = []
         nodes: list[Node] = []
         workflow = object()
@@ -166,24 +168,29 @@ class Machine(RuleBasedStateMachine):
                     type="resolve-exception" if handler else "default",
                     depends_on=[drafts[number] for number in after],
                     max_retries=1,
+                    delay=(drafts and delay) or None,
                 )
             )
             above = None if parent is None else nodes[parent]
             block = object() if above is None else self.child_block(above)
             edges = tuple(nodes[number] for number in after)
-            nodes.append(Node(0, above, block, index, kind, edges, workflow=workflow, max_retries=1))
+            due = self.due(delay if nodes else 0.0)
+            nodes.append(Node(0, above, block, index, kind, edges, workflow=workflow, max_retries=1, due=due))
         return self.create(drafts, nodes)
 
     def child_block(self, node: Node) -> object:
         node.child_block = node.child_block or object()
         return node.child_block
 
-    @rule(target=steps, handler=st.booleans(), delay=st.sampled_from([0.0, 5.0]))
+    def due(self, delay: float) -> datetime | None:
+        return self.clock.now() + timedelta(seconds=delay) if delay else None
+
+    @rule(target=steps, handler=st.booleans(), delay=delays)
     def create_root(self, handler: bool, delay: float) -> Any:
         kind = HANDLER if handler else "default"
-        due = self.clock.now() + timedelta(seconds=delay) if delay else None
         draft = NewStep(action=ACTION, type=kind, delay=delay or None, max_retries=1)  # type: ignore[arg-type]
-        return self.create([draft], [Node(0, None, object(), 1, kind, workflow=object(), max_retries=1, due=due)])
+        node = Node(0, None, object(), 1, kind, workflow=object(), max_retries=1, due=self.due(delay))
+        return self.create([draft], [node])
 
     @rule(
         target=steps,
@@ -192,21 +199,31 @@ class Machine(RuleBasedStateMachine):
         handler=st.sampled_from([False, False, True]),
         after=st.lists(steps, max_size=2, unique=True),
         trigger_rule=trigger_rules,
+        delay=delays,
     )
-    def create_child(self, parent: int, index: int, handler: bool, after: list[int], trigger_rule: str) -> Any:
+    def create_child(
+        self, parent: int, index: int, handler: bool, after: list[int], trigger_rule: str, delay: float
+    ) -> Any:
         above = self.model.nodes[parent]
-        return self.create_one(above, self.child_block(above), index, handler, after, trigger_rule, parent=parent)
+        block = self.child_block(above)
+        return self.create_one(above, block, index, handler, after, trigger_rule, delay, parent=parent)
 
     @rule(target=steps, beside=steps, index=indexes, handler=st.booleans())
     def join_block(self, beside: int, index: int, handler: bool) -> Any:
         other = self.model.nodes[beside]
         block = self.app.step(beside).block_uuid
-        return self.create_one(other.parent, other.block, index, handler, [], "all_concluded", block=block, like=other)
+        place = other.parent, other.block, index, handler
+        return self.create_one(*place, [], "all_concluded", 0.0, block=block, like=other)
 
-    @rule(target=steps, after=st.lists(steps, min_size=1, max_size=3, unique=True), trigger_rule=trigger_rules)
-    def create_dependent(self, after: list[int], trigger_rule: str) -> Any:
+    @rule(
+        target=steps,
+        after=st.lists(steps, min_size=1, max_size=3, unique=True),
+        trigger_rule=trigger_rules,
+        delay=delays,
+    )
+    def create_dependent(self, after: list[int], trigger_rule: str, delay: float) -> Any:
         like = self.model.nodes[after[0]]
-        return self.create_one(None, object(), 1, False, after, trigger_rule, like=like)
+        return self.create_one(None, object(), 1, False, after, trigger_rule, delay, like=like)
 
     def create_one(
         self,
@@ -216,6 +233,7 @@ class Machine(RuleBasedStateMachine):
         handler: bool,
         after: list[int],
         trigger_rule: str,
+        delay: float,
         *,
         like: Node | None = None,
         **place: Any,
@@ -225,8 +243,9 @@ class Machine(RuleBasedStateMachine):
         assert home is not None
         edges = tuple(self.model.nodes[number] for number in after)
         node = Node(0, above, shared, index or 1, kind, edges, trigger_rule, home.workflow, max_retries=1)
+        node.due = self.due(delay)
         settings: dict[str, Any] = {"index": index, "type": kind, "depends_on": after, "trigger_rule": trigger_rule}
-        return self.create([NewStep(action=ACTION, max_retries=1, **settings, **place)], [node])
+        return self.create([NewStep(action=ACTION, max_retries=1, delay=delay or None, **settings, **place)], [node])
 
     # dispatching --------------------------------------------------------------------------------------------------
 
@@ -434,7 +453,7 @@ class Machine(RuleBasedStateMachine):
                 action(step, who=WHO)
             return
         result = action(step, who=WHO)
-        assert result is None or set(result) == expected
+        assert result is None or set(result.revived) == expected
 
     @rule(step=steps)
     def cancel(self, step: int) -> None:
@@ -450,15 +469,15 @@ class Machine(RuleBasedStateMachine):
 
     @rule(step=steps)
     def skip(self, step: int) -> None:
-        self.operate(self.app.skip, self.model.skip, step)
+        self.operate(self.app.skip, partial(self.model.skip, now=self.clock.now()), step)
 
     @rule(step=steps)
     def complete(self, step: int) -> None:
-        self.operate(self.app.complete, self.model.complete, step)
+        self.operate(self.app.complete, partial(self.model.complete, now=self.clock.now()), step)
 
     @rule(step=steps)
     def retry(self, step: int) -> None:
-        self.operate(self.app.retry, self.model.retry, step)
+        self.operate(self.app.retry, partial(self.model.retry, now=self.clock.now()), step)
 
     @rule(which=st.integers(0, 20))
     def retry_what_ended_badly(self, which: int) -> None:
@@ -519,13 +538,23 @@ class Machine(RuleBasedStateMachine):
     def engine_and_model_agree(self) -> None:
         seen = {}
         for row in self.rows(
-            "SELECT id, state, reason, lease_worker, lease_token, attempts, retries, own_code_done_at FROM steps"
+            "SELECT id, state, reason, lease_worker, lease_token, attempts, retries, own_code_done_at, "
+            "dispatch_after FROM steps"
         ):
             done, leased = row["own_code_done_at"] is not None, row["lease_worker"] is not None
             fact = normalized(State(row["state"]), row["reason"])
-            seen[row["id"]] = (fact, leased, row["lease_token"], row["attempts"], row["retries"], done)
+            due = self.ahead(row["dispatch_after"])
+            seen[row["id"]] = (fact, leased, row["lease_token"], row["attempts"], row["retries"], done, due)
         expected = {
-            n.id: (normalized(n.state, n.reason), n.leased, n.token, n.attempts, n.retries, n.own_code_done)
+            n.id: (
+                normalized(n.state, n.reason),
+                n.leased,
+                n.token,
+                n.attempts,
+                n.retries,
+                n.own_code_done,
+                self.ahead(n.due),
+            )
             for n in self.model.nodes.values()
         }
         wrong = {
@@ -533,6 +562,10 @@ class Machine(RuleBasedStateMachine):
         }
         assert (wrong, len(seen)) == ({}, len(expected)), wrong
         self.history_read = self.rows("SELECT coalesce(max(id), 0) AS last FROM step_transitions")[0]["last"]
+
+    def ahead(self, due: datetime | None) -> datetime | None:
+        """A time that still lies ahead; one that has passed has no meaning."""
+        return due if due is not None and due > self.clock.now() else None
 
     @invariant()
     def invariants_hold(self) -> None:

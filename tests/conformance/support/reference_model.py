@@ -215,8 +215,14 @@ class Model:
         def wake(node: Node) -> None:
             to(node, State.PENDING, "promoted")
             for child in node.children:
-                if (child.state, child.reason) == (State.NOT_RUNNABLE, "parent_not_runnable"):
+                if child.state is State.NOT_RUNNABLE and child.reason in _BLOCKED:
                     wake(child)
+            for other in self.nodes.values():
+                if (other.state, other.reason) != (State.NOT_RUNNABLE, "predecessor_failed"):
+                    continue
+                is_behind = node in other.after or node in self.in_front(other)
+                if is_behind and (other.parent is None or other.parent.state in UNFINISHED):
+                    wake(other)
 
         for node in [node for node in self.nodes.values() if self._needed(node)]:
             wake(node)
@@ -350,30 +356,33 @@ class Model:
             raise Refused("it is not running")
         node.state, node.reason = State.STOPPED, "operator"
 
-    def skip(self, node: Node) -> None:
+    def skip(self, node: Node, now: datetime) -> None:
         if node.state in CONCLUDED:
             raise Refused("it has concluded")
-        self._resolve(node, State.SKIPPED)
+        goes_along = [n for n in node.below() if n.state in UNFINISHED or n.state is State.NOT_RUNNABLE]
+        self._resolve(node, State.SKIPPED, goes_along, now)
 
-    def complete(self, node: Node) -> None:
+    def complete(self, node: Node, now: datetime) -> None:
         if node.state not in (State.PENDING, *ENDED_BADLY) or not all(child.over for child in node.children):
             raise Refused("it runs, has concluded or has unfinished children")
-        self._resolve(node, State.COMPLETED)
+        if node.state is State.NOT_RUNNABLE and any(c.type == "default" and not c.concluded for c in node.children):
+            raise Refused("its children never ran")
+        self._resolve(node, State.COMPLETED, [], now)
         node.own_code_done = True
 
-    def _resolve(self, node: Node, state: State) -> None:
+    def _resolve(self, node: Node, state: State, goes_along: list[Node], now: datetime) -> None:
         """Revive the steps behind a resolved failure, and the parent if it has no other failed child."""
         before, node.state, node.reason = node.state, state, "operator"
         if before not in ENDED_BADLY:
             return
-        revived = self._all_to_revive([], [node])
+        revived = self._all_to_revive([], [node, *goes_along])
         if node.parent is not None and not any(
             child.type == "default" and child.state in ENDED_BADLY for child in node.parent.children
         ):
             revived += self._all_to_revive([], _failed_through_children(node, revived) or [])
-        self._revive([other for other in revived if other is not node])
+        self._revive([other for other in revived if other is not node and other not in goes_along], now)
 
-    def retry(self, node: Node) -> set[int]:
+    def retry(self, node: Node, now: datetime) -> set[int]:
         """Returns the ids of all revived steps."""
         if node.state not in (*FAILED, State.CANCELLED):
             raise Refused("it did not fail, or is only behind a step that did")
@@ -387,8 +396,8 @@ class Model:
         if node.own_code_done and stuck and not any(child in revived for child in stuck):
             raise Refused("it would fail again at once")
         asleep = [n for n in revived if n.type == HANDLER and n is not node and not (n.attempts or n.own_code_done)]
-        self._revive(revived)
-        node.reason = "operator"
+        self._revive(revived, now)
+        node.reason, node.due = "operator", None
         for handler in asleep:
             handler.state, handler.reason = State.NOT_RUNNABLE, "dormant"
         return {other.id for other in revived}
@@ -420,10 +429,12 @@ class Model:
                     grown = True
         return list(dict.fromkeys(whole + raised))
 
-    def _revive(self, revived: Iterable[Node]) -> None:
+    def _revive(self, revived: Iterable[Node], now: datetime) -> None:
         for node in revived:
             node.state = State.RUNNING if node.own_code_done else State.PENDING
-            node.reason, node.due, node.attempts, node.retries = "revived", None, 0, 0
+            node.reason, node.attempts, node.retries = "revived", 0, 0
+            if node.token or (node.due is not None and node.due <= now):  # it has run, or is due: no plan lies ahead
+                node.due = None
 
     def copy(self) -> Model:
         """An independent copy."""
@@ -440,6 +451,7 @@ class Model:
         return twin
 
 
+_BLOCKED: Final = ("predecessor_failed", "parent_not_runnable")
 _BAD_ENDS: Final = {
     "fail": (State.FAILED, "error"),
     "stop": (State.STOPPED, "stopped"),

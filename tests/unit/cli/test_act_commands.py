@@ -114,6 +114,17 @@ def test_a_retry_reports_the_steps_that_returned_to_pending(app: Stepwell) -> No
     )
 
 
+def test_a_retry_names_the_handlers_that_will_not_run_again(app: Stepwell) -> None:
+    children = [{"outcome": "fail", "label": "broken"}, {"type": "resolve-exception", "label": "cleanup"}]
+    app.enqueue("behave", {"spawn": children})
+    app.run_until_idle()
+    ids = {step.label: step.id for step in app.steps()}
+    out = run(url_of(app), "retry", str(ids["broken"])).stdout
+    assert out.endswith(f"exception handlers that have already run and will not run again: step {ids['cleanup']}\n")
+    app.run_until_idle()
+    assert ask(url_of(app), "retry", str(ids["broken"]))["handlers_done"] == [ids["cleanup"]]
+
+
 def test_without_a_name_it_is_the_user_of_the_machine(app: Stepwell) -> None:
     step = app.enqueue("fetch")
     run(url_of(app), "cancel", str(step.id))

@@ -12,7 +12,7 @@ import msgspec
 from stepwell.model.claimed import ClaimedStep
 from stepwell.model.states import State
 from stepwell.store.changes import Change
-from stepwell.store.statement import query, records
+from stepwell.store.statement import query, records, transition
 from stepwell.store.transaction import Transaction
 
 BATCH_BITS: Final = 48  # of the random number that identifies the rows changed by one SQLite statement
@@ -28,8 +28,14 @@ class Candidate(msgspec.Struct, array_like=True, frozen=True):
 
 
 @query
-def begin_claim(tx: Transaction) -> bool:
-    """Whether any limits are set."""
+def begin_claim(tx: Transaction, *, worker: str, in_order: bool) -> bool:
+    """Whether any limits are set; `in_order`: once no tick is dispatching to the queues of the worker."""
+    ...
+
+
+@transition
+def set_aside(tx: Transaction, *, id: int, actor: str, message: str, now: datetime) -> list[Change]:
+    """Fail a step whose row cannot be read."""
     ...
 
 

@@ -60,7 +60,11 @@ def complete_by_hand(
 
 
 @transition
-def revive(tx: Transaction, *, ids: Sequence[int], actor: str, reason: str, now: datetime) -> list[Change]: ...
+def revive(
+    tx: Transaction, *, ids: Sequence[int], actor: str, reason: str, keep_plan: bool, now: datetime
+) -> list[Change]:
+    """Return ended steps to Pending, or to Running if their own code is done; `keep_plan`: not before they are due."""
+    ...
 
 
 @transition
@@ -91,6 +95,18 @@ def revivable_children(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
 
 @query
 def revivable_successors(tx: Transaction, *, ids: Sequence[int]) -> list[RevivableStep]: ...
+
+
+@query
+def handlers_that_ran(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+    """The exception handlers next to and below these steps that have ended, and are not promoted again."""
+    ...
+
+
+@query
+def members_to_skip(tx: Transaction, *, id: int) -> list[int]:
+    """The descendants that the next tick skips with this step."""
+    ...
 
 
 @change

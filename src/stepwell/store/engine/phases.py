@@ -24,6 +24,12 @@ def promote_handlers(tx: Transaction, *, group: str, actor: str, now: datetime) 
     ...
 
 
+@transition_in_tick
+def promote_successors(tx: Transaction, *, ids: Sequence[int], actor: str, now: datetime) -> list[Change]:
+    """Make the steps Pending that could not run because these could not."""
+    ...
+
+
 @query
 def parents_to_decide(tx: Transaction, *, group: str) -> list[int]:
     """Parents of marked steps (or marked themselves) whose children have all ended; locked."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.types.datetime import TimestamptzLoader
 
 from stepwell.model.errors import StepwellError
 from stepwell.store.callers import OTHER_DATABASE, driver_connection, no_transaction, wrong_connection
@@ -27,7 +26,7 @@ class CallersTransaction(PostgresTransaction):
     def _cursor(self, row_factory: Any) -> Any:
         # Not the caller's kind of cursor, and with loaders of our own: the connection may be configured differently.
         cursor = psycopg.Cursor(self._connection, row_factory=row_factory)
-        read_by_default(cursor)
+        read_as_text(cursor)
         return cursor
 
     def wake(self, wake: Wake) -> None:
@@ -45,13 +44,8 @@ class TransactionOnLoop(CallersTransaction):
 
     def _cursor(self, row_factory: Any) -> Any:
         cursor = psycopg.AsyncCursor(self._on_loop.connection, row_factory=row_factory)
-        read_by_default(cursor)
+        read_as_text(cursor)
         return CursorOnLoop(cursor, self._on_loop)
-
-
-def read_by_default(cursor: psycopg.abc.AdaptContext) -> None:
-    read_as_text(cursor)
-    cursor.adapters.register_loader("timestamptz", TimestamptzLoader)
 
 
 @contextmanager

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import psycopg
 import psycopg_pool
-from psycopg.abc import AdaptContext
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
 from psycopg.rows import args_row, dict_row, tuple_row
 from psycopg.types.string import TextLoader
 
@@ -18,7 +20,7 @@ from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.engine import schema
 from stepwell.store.macros import POSTGRES
 from stepwell.store.postgres.namespace import Namespace
-from stepwell.store.rows import Values, builder
+from stepwell.store.rows import UNREADABLE_TIME, Values, builder
 from stepwell.store.statement import Statement
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
@@ -171,7 +173,24 @@ def _element(value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
+class TimeLoader(Loader):
+    """The driver's own, except that `infinity` is no error: one such row must not hide the others."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        usual = psycopg.adapters.get_loader(oid, Format.TEXT)
+        assert usual is not None
+        self._usual = usual(oid, context)
+
+    def load(self, data: Buffer) -> Any:
+        try:
+            return self._usual.load(data)
+        except psycopg.DataError:
+            return UNREADABLE_TIME
+
+
 def read_as_text(context: AdaptContext) -> None:
-    """Return values of these types as the text that PostgreSQL sends."""
+    """Return values of the first types as the text that PostgreSQL sends, and every time as a time."""
     context.adapters.register_loader("json", TextLoader)
     context.adapters.register_loader("uuid", TextLoader)
+    context.adapters.register_loader("timestamptz", TimeLoader)

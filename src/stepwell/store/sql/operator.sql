@@ -21,10 +21,13 @@ WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable', 
 @changes;
 
 -- name: complete_by_hand(id, actor, reason, response, now)
+-- The children of a step that never ran have not run either, and below a Completed parent they never would.
 UPDATE steps SET @to('Completed'), reason = :reason, response = :response,
     own_code_done_at = coalesce(own_code_done_at, :now), completed_at = :now
 WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Cancelled')
-  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u
+                  WHERE u.block_uuid = steps.child_block_uuid
+                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))
 @changes;
 
 -- name: make_dormant_again(id, actor, now)
@@ -80,10 +83,38 @@ SELECT id, label, action, state, reason, type, attempts, lease_worker, parent_st
        child_block_uuid
 FROM steps WHERE id @in(:ids bigint) ORDER BY id @postgres(FOR NO KEY UPDATE);
 
--- name: revive(ids, actor, reason, now)
+-- name: handlers_that_ran(ids)
+-- The exception handlers of the blocks of these steps, and of their child blocks, that are not dormant any more: a handler
+-- is promoted once.
+SELECT h.id
+FROM steps p JOIN steps h ON h.block_uuid IN (p.block_uuid, p.child_block_uuid) AND h.block_uuid <> h.uuid
+WHERE p.id @in(:ids bigint) AND h.type = 'resolve-exception' AND h.attempts > 0
+  AND h.state IN ('Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled')
+UNION
+SELECT h.id
+FROM steps p JOIN steps h ON h.uuid IN (p.block_uuid, p.child_block_uuid) AND h.block_uuid = h.uuid
+WHERE p.id @in(:ids bigint) AND h.type = 'resolve-exception' AND h.attempts > 0
+  AND h.state IN ('Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled')
+ORDER BY 1;
+
+-- name: members_to_skip(id)
+-- The descendants that the next tick skips with this step.
+WITH RECURSIVE blocks (child_block_uuid) AS (
+    SELECT p.child_block_uuid FROM steps p WHERE p.id = :id AND p.has_children
+    UNION
+    SELECT c.child_block_uuid FROM blocks b LEFT JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
+)
+SELECT s.id
+FROM blocks b JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid JOIN steps s ON s.id = u.step_id
+WHERE s.state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
+
+-- name: revive(ids, actor, reason, keep_plan, now)
+-- A step that was never claimed keeps the time for which it was planned, if that lies ahead (with `keep_plan`). After a
+-- claim, the plan is over, and a later time is a delay that a run asked for.
 UPDATE steps SET
     @to(CASE WHEN own_code_done_at IS NOT NULL AND state <> 'NotRunnable' THEN 'Running' ELSE 'Pending' END),
-    reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0, dispatch_after = NULL,
+    reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0,
+    dispatch_after = CASE WHEN CAST(:keep_plan AS boolean) AND lease_token = 0 AND dispatch_after > :now THEN dispatch_after END,
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
     last_error = NULL, error_stack_trace = NULL
 WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')

@@ -69,6 +69,26 @@ UPDATE steps SET @to('Pending'), reason = 'promoted', completed_at = NULL
 WHERE id @in(SELECT id FROM needed) AND state = 'NotRunnable'
 @changes;
 
+-- name: promote_successors(ids, actor, now)
+-- Steps that could not run because these could not: their successors, unless the parent has ended, and their children.
+UPDATE steps SET @to('Pending'), reason = 'promoted', completed_at = NULL
+WHERE state = 'NotRunnable' AND id @in(
+    SELECT s.id
+    FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.block_uuid AND u.type = p.type AND u."index" > p."index"
+    JOIN steps s ON s.id = u.step_id
+    WHERE p.id @in(:ids bigint) AND s.reason = 'predecessor_failed'
+    UNION
+    SELECT s.id
+    FROM step_dependencies e JOIN steps s ON s.id = e.step_id LEFT JOIN steps p ON p.id = s.parent_step_id
+    WHERE e.depends_on_id @in(:ids bigint) AND s.reason = 'predecessor_failed'
+      AND (p.id IS NULL OR p.state IN ('Pending', 'Dispatched', 'Running'))
+    UNION
+    SELECT s.id
+    FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps s ON s.id = u.step_id
+    WHERE p.id @in(:ids bigint) AND s.reason IN ('predecessor_failed', 'parent_not_runnable')
+)
+@changes;
+
 -- name: fail_children(group, actor, now)
 WITH RECURSIVE below (id, child_block_uuid) AS (
     SELECT c.id, c.child_block_uuid

@@ -119,11 +119,14 @@ WHERE "group" = :group AND id <= (
 DELETE FROM steps_marks WHERE id @in(:ids bigint);
 
 -- name: lock_queues(group)
--- One dispatch at a time per queue, so that the bound on Dispatched steps is exact across groups.
-SELECT name FROM steps_queues q
-WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = :group AND a.queue = q.name
-       ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
-ORDER BY name @postgres(FOR UPDATE);
+-- One dispatch at a time per queue, so that the bound on Dispatched steps is exact across groups. The second lock is for
+-- workers with one slot (`begin_claim`), of which many may wait for the same queue.
+SELECT locked.name @postgres(, pg_advisory_xact_lock(@queue_lock(locked.name)))
+FROM (SELECT name FROM steps_queues q
+      WHERE (SELECT a.step_id FROM steps_agenda a
+             WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = :group AND a.queue = q.name
+             ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
+      ORDER BY name @postgres(FOR UPDATE)) AS locked;
 
 -- name: dispatch(ids, actor, tick, now)
 UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false

@@ -6,12 +6,13 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from stepwell.model.errors import DatabaseUnavailable, SchemaError
 
-OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
+OLDEST_VERSION: Final = (3, 37, 0)  # STRICT tables
 BUSY_SECONDS: Final = 10.0
 # The size to which a checkpoint truncates the log. A commit that overwrites existing pages costs half of one that must
 # extend the file.
@@ -31,6 +32,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
         _create_private(path)
     try:
         connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        # SQLite stores any bytes as text. One such row must not stop a statement that reads others, too.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     except sqlite3.OperationalError as error:
         raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
     try:

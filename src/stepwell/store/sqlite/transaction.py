@@ -19,7 +19,7 @@ from stepwell.store.conflict import Conflict
 from stepwell.store.macros import SQLITE
 from stepwell.store.rows import Values, builder, from_text, to_text
 from stepwell.store.statement import Statement
-from stepwell.store.transaction import Transaction
+from stepwell.store.transaction import UNREADABLE_TEXT, Transaction
 from stepwell.store.wake import Wake
 
 # Every statement that fires triggers opens a statement journal, so single rows are slow: measured 32 µs per step, and
@@ -125,6 +125,7 @@ class SqliteTransaction(Transaction):
         with translated:
             ready = prepared(statement)
             _, ((text,),) = self._rows(ready.last, self._run_first(ready, parameters))
+        self.has_read_bad_text = UNREADABLE_TEXT in text  # or text with this very character: whoever cares looks closer
         found: list[Any] = _decoder(statement.returns).decode(text)
         return found
 

@@ -40,15 +40,15 @@ CREATE TABLE steps (
     has_children      boolean NOT NULL DEFAULT false,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
-    max_retries       integer,
+    max_retries       integer CHECK (max_retries >= 0),
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
     dispatch_after    timestamptz CHECK (dispatch_after >= '0001-01-02 00:00:00+00' -- the range of Python, in any time zone
                           AND dispatch_after < '9999-12-31 00:00:00+00'),
     is_throttled      boolean NOT NULL DEFAULT false,
     was_throttled     boolean NOT NULL DEFAULT false,
-    timeout           double precision CHECK (timeout >= 0 AND timeout < 'Infinity'),
-    cooldown          double precision CHECK (cooldown >= 0 AND cooldown < 'Infinity'),
+    timeout           double precision CHECK (timeout BETWEEN 0 AND 3155760000), -- a hundred years
+    cooldown          double precision CHECK (cooldown BETWEEN 0 AND 3155760000),
     lease_worker      text,
     lease_token       bigint NOT NULL DEFAULT 0,
     claim_token       bigint  NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
@@ -72,8 +72,12 @@ CREATE TABLE steps (
     idempotency_key   text,
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
     concurrency_limit integer CHECK (concurrency_limit > 0),
-    created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+                          CHECK (created_at >= '0001-01-02 00:00:00+00' AND created_at < '9999-12-31 00:00:00+00'),
+    updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+                          CHECK (updated_at >= '0001-01-02 00:00:00+00' AND updated_at < '9999-12-31 00:00:00+00'),
+    -- Running means: under a lease, or waiting for the children.
+    CHECK (state <> 'Running' OR lease_worker IS NOT NULL OR own_code_done_at IS NOT NULL),
     CHECK (NOT placed OR "group" IS NOT NULL AND queue IS NOT NULL AND priority IS NOT NULL AND max_retries IS NOT NULL
            AND timeout IS NOT NULL AND cooldown IS NOT NULL AND concurrency_limit IS NOT NULL),
     CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it

@@ -16,7 +16,9 @@ CREATE TABLE steps (
     parent_step_id    integer REFERENCES steps (id),
     block_uuid        text,
     child_block_uuid  text,
-    "index"           integer CHECK ("index" >= 0 AND typeof("index") IN ('integer', 'null')),
+    -- `any`: plain SQL may give 1.5 or '7', which the trigger `steps_created_by_sql` makes a whole number, as PostgreSQL does.
+    "index"           any CHECK (CASE typeof("index") WHEN 'null' THEN true WHEN 'integer' THEN "index" BETWEEN 0 AND 2147483647
+                          ELSE NOT placed END),
     type              text NOT NULL DEFAULT 'default' CHECK (type IN ('default', 'resolve-exception')),
     label             text,
     action            text NOT NULL CHECK (action <> ''),
@@ -44,18 +46,20 @@ CREATE TABLE steps (
     has_children      integer NOT NULL DEFAULT 0,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
-    max_retries       integer CHECK (typeof(max_retries) IN ('integer', 'null')),
+    max_retries       any CHECK (CASE typeof(max_retries) WHEN 'integer' THEN max_retries BETWEEN 0 AND 2147483647
+                          ELSE NOT placed END),
     not_completed     integer NOT NULL DEFAULT 0,
     rescues           integer NOT NULL DEFAULT 0,
     -- A date that exists (with a modifier SQLite would turn 02-31 into 03-03), in the range of Python, in any time zone.
-    dispatch_after    text CHECK (dispatch_after IS NULL OR datetime(dispatch_after) IS NOT NULL
+    -- (What plain SQL writes before the row is placed is checked, and written in this form, by a trigger.)
+    dispatch_after    text CHECK (dispatch_after IS NULL OR NOT placed OR datetime(dispatch_after) IS NOT NULL
                           AND datetime(substr(dispatch_after, 1, 19), '+0 days') IS substr(dispatch_after, 1, 19)
                           AND substr(dispatch_after, 20) NOT GLOB '*[^0-9.]*'
                           AND dispatch_after >= '0001-01-02' AND dispatch_after < '9999-12-31'),
     is_throttled      integer NOT NULL DEFAULT 0,
     was_throttled     integer NOT NULL DEFAULT 0,
-    timeout           real CHECK (timeout >= 0 AND timeout < 9e999 AND typeof(timeout) IN ('real', 'null')),
-    cooldown          real CHECK (cooldown >= 0 AND cooldown < 9e999 AND typeof(cooldown) IN ('real', 'null')),
+    timeout           real CHECK (timeout BETWEEN 0 AND 3155760000), -- a hundred years
+    cooldown          real CHECK (cooldown BETWEEN 0 AND 3155760000),
     lease_worker      text,
     lease_token       integer NOT NULL DEFAULT 0,
     claim_token       integer NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
@@ -78,13 +82,17 @@ CREATE TABLE steps (
     response          text,
     idempotency_key   text,
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
-    concurrency_limit integer CHECK (concurrency_limit > 0),
+    concurrency_limit any CHECK (CASE typeof(concurrency_limit)
+                          WHEN 'integer' THEN concurrency_limit BETWEEN 1 AND 2147483647 ELSE NOT placed END),
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
-    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
-    CHECK (NOT placed OR "group" IS NOT NULL AND queue IS NOT NULL AND priority IS NOT NULL AND max_retries IS NOT NULL
-           AND timeout IS NOT NULL AND cooldown IS NOT NULL AND concurrency_limit IS NOT NULL),
+    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now'))
+                          CHECK (updated_at > '0001' AND updated_at < '9999-12-31'),
+    -- Running means: under a lease, or waiting for the children.
+    CHECK (state <> 'Running' OR lease_worker IS NOT NULL OR own_code_done_at IS NOT NULL),
+    CHECK (NOT placed OR "group" IS NOT NULL AND queue IS NOT NULL AND priority IS NOT NULL AND timeout IS NOT NULL
+           AND cooldown IS NOT NULL), -- the others are whole numbers then: see above
     CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it
-);
+) STRICT; -- no bytes in a text, no text in a number: the same as on PostgreSQL
 
 CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
 CREATE INDEX steps_parents_by_block ON steps (block_uuid) WHERE has_children;

@@ -1,3 +1,7 @@
+-- name: begin_claim()
+-- Whether any limits are set. (There is one writer at a time, so no tick is dispatching meanwhile.)
+SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
+
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
 -- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
 -- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
@@ -43,7 +47,6 @@ FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2
 
 -- name: claim(ids, worker, actor, hostname, now, margin, batch)
 -- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.
--- (CAST: plain SQL may have stored text as a blob, which JSON cannot hold.)
 UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
@@ -52,9 +55,9 @@ UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, l
     hostname = :hostname, started_at = :now
 WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched');
 @effects(begins);
-SELECT json_group_array(json_array(id, uuid, action, CAST(arguments AS text), CAST(label AS text), queue, "group", priority,
-    workflow_id, parent_step_id, child_block_uuid, "index", CAST(relatable_type AS text), CAST(relatable_id AS text),
+SELECT json_group_array(json_array(id, uuid, action, arguments, label, queue, "group", priority,
+    workflow_id, parent_step_id, child_block_uuid, "index", relatable_type, relatable_id,
     attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
-    CAST(checkpoint AS text), CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END,
+    checkpoint, CASE WHEN stage IS NOT NULL THEN response END,
     claim_token = lease_token))
 FROM steps WHERE id @in(:ids bigint) AND batch = :batch;
