@@ -24,6 +24,7 @@ from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator
+from stepwell.model.redaction import shown_url
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
@@ -107,6 +108,9 @@ class Stepwell:
     def close(self) -> None:
         """Close the database."""
         self.database.close()
+
+    def __repr__(self) -> str:
+        return f"<Stepwell {shown_url(self.database.url)}>"
 
     def __enter__(self) -> Self:
         return self.open()

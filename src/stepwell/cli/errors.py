@@ -10,6 +10,7 @@ import click
 
 from stepwell.cli.text import clean
 from stepwell.model.errors import ConfigError, StepwellError
+from stepwell.model.redaction import redacted
 
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
 
@@ -41,14 +42,6 @@ class BadConfiguration(Misuse):
             click.echo(clean(problem), file=file, err=file is None)
 
 
-def unreachable(why: object) -> Problem:
-    """The server does not answer. That may be temporary: a supervisor may start the command again."""
-    return Problem(
-        f"PostgreSQL cannot be reached ({' '.join(str(why).split())}); nothing was started: "
-        "check that the server is running and that the URL is right, then try again"
-    )
-
-
 @contextmanager
 def in_one_line() -> Iterator[None]:
     """Turn the errors of Stepwell and of the database drivers into a `Problem`."""
@@ -63,4 +56,4 @@ def in_one_line() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in _DRIVERS:
             raise
-        raise Problem(f"database error: {error}") from error
+        raise Problem(redacted(f"database error: {error}")) from error

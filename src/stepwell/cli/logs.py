@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -26,28 +24,6 @@ def log_to_stderr(level_name: LevelName) -> None:
         logger.propagate = False
     if level <= logging.INFO:
         logging.getLogger("stepwell").setLevel(level)
-
-
-class _Errors(logging.Handler):
-    """Collects the exceptions in log records."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.logged: list[Exception] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.logged += [argument for argument in record.args or () if isinstance(argument, Exception)]
-
-
-@contextmanager
-def pool_errors() -> Iterator[list[Exception]]:
-    """The errors of a connection pool, in a list and not in the log: only the log has them otherwise."""
-    pool, errors = logging.getLogger("psycopg.pool"), _Errors()
-    usual, pool.handlers = pool.handlers, [errors]
-    try:
-        yield errors.logged
-    finally:
-        pool.handlers = usual
 
 
 def log_to_file(path: Path) -> None:

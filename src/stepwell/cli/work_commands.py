@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from stepwell.cli.dispatch_commands import dispatcher_options, dispatching_parts
-from stepwell.cli.errors import Misuse, unreachable
-from stepwell.cli.logs import log_to_file, log_to_stderr, pool_errors
+from stepwell.cli.errors import Misuse
+from stepwell.cli.logs import log_to_file, log_to_stderr
 from stepwell.cli.settings import reaper_options, setting_option
 from stepwell.cli.target import Target, database_option
-from stepwell.cli.text import clean, counted, without_password
-from stepwell.model.errors import AppNotFound, DatabaseUnavailable
+from stepwell.cli.text import clean, counted
+from stepwell.model.errors import AppNotFound
+from stepwell.model.redaction import shown_url
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -180,12 +181,7 @@ def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
         )
     sys.path.insert(0, os.getcwd())
     try:
-        with pool_errors() as errors:
-            app = target.configure(load_app(name), declare_queues=True).open()
-    except DatabaseUnavailable as error:
-        if not type(error.__cause__).__module__.startswith("psycopg"):
-            raise  # the message of SQLite says enough
-        raise unreachable([error.__cause__, *errors][-1]) from error
+        app = target.configure(load_app(name), declare_queues=True).open()
     except AppNotFound as error:
         if error.__cause__ is None:
             raise Misuse(str(error)) from error
@@ -194,7 +190,7 @@ def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
         click.echo(clean("".join(traceback.format_exception(error.__cause__)), lines=True), err=True)
         raise Misuse(str(error)) from error
     if target.named is not None and target.url != app.database.url:
-        raise Misuse(f"--db is {target}, but {name} is on {without_password(app.database.url)}: leave --db out")
+        raise Misuse(f"--db is {target}, but {name} is on {shown_url(app.database.url)}: leave --db out")
     if not app.jobs.actions():
         raise Misuse(f"{name} has no jobs; is the module that defines them imported?")
     return app
@@ -203,7 +199,7 @@ def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
 def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) -> None:
     kind = {"process": "a process each", "thread": "threads", "async": "on one event loop"}[options["executor"]]
     click.echo(
-        f"{title}: {clean(options['app_name'])} on {without_password(app.database.url)}, "
+        f"{title}: {clean(options['app_name'])} on {shown_url(app.database.url)}, "
         f"{counted(made.row.slots, 'slot')} ({kind}), as {made.row.id}."
     )
     click.echo(f"Queues: {', '.join(map(clean, made.row.queues))}.")

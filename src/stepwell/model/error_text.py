@@ -6,6 +6,7 @@ import traceback
 from typing import Final
 
 from stepwell.model import codec
+from stepwell.model.redaction import redacted
 
 MAX_ERROR: Final = 8_000
 MAX_STACK: Final = 64_000
@@ -21,12 +22,13 @@ def describe(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "<its text cannot be printed>"
-    return codec.clean_text(f"{type(error).__name__}: {text}" if text else type(error).__name__, MAX_ERROR)
+    shown = redacted(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    return codec.clean_text(shown, MAX_ERROR)
 
 
 def stack_of(error: BaseException) -> str:
     """Its traceback."""
     try:
-        return codec.clean_text("".join(traceback.format_exception(error)), MAX_STACK)
+        return codec.clean_text(redacted("".join(traceback.format_exception(error))), MAX_STACK)
     except Exception:
         return "<its stack cannot be printed>"

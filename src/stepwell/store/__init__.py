@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from stepwell.model.clock import Clock
@@ -27,7 +28,8 @@ def open_database(url: str, clock: Clock, prepare: Callable[[Database], None] | 
         except ImportError as error:
             raise StepwellError("PostgreSQL needs the psycopg driver: pip install 'stepwell[postgres]'") from error
         return PostgresDatabase(url, clock, prepare)
-    scheme = url.split(":", 1)[0]
+    kind = re.match(r"[a-z][a-z0-9+]{1,20}(?=://)", url)  # anything else may be a password
     raise StepwellError(
-        f"unknown database type {scheme!r}; use sqlite:///file.db, sqlite:// (in memory) or postgresql://…"
+        f"{f'unknown database type {kind[0]!r}' if kind else 'this is not the URL of a database'}; "
+        "use sqlite:///file.db, sqlite:// (in memory) or postgresql://user:password@host/name"
     )

@@ -255,19 +255,6 @@ def test_control_characters_in_the_database_never_reach_the_terminal(shared_data
             assert not bad, f"{arguments} {extra} shows {bad}"
 
 
-def test_a_password_is_never_shown() -> None:
-    from stepwell.cli.text import without_password
-
-    for url in (
-        "postgresql://ann:s3cret@db/jobs",
-        "postgresql://ann:s3c:ret@db:5432/jobs?sslmode=require",
-        "postgresql://ann@db/jobs?password=s3cret&port=1",
-        "postgresql://:s3cret@db/jobs",
-    ):
-        assert "s3c" not in without_password(url)
-    assert without_password("sqlite:////tmp/a:b@c.db") == "sqlite:////tmp/a:b@c.db"
-
-
 # Completion --------------------------------------------------------------------------------------------
 
 

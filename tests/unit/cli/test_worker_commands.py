@@ -128,9 +128,7 @@ def test_the_traceback_is_shown_on_request_and_begins_in_the_app(project: Path) 
 
 ON_A_SERVER = """
 from stepwell import Stepwell
-from stepwell.store import postgres
 
-postgres.CONNECT_TIMEOUT = 1.0
 app = Stepwell("{url}")
 """
 
@@ -153,7 +151,7 @@ def test_a_server_that_does_not_answer_at_the_start_is_reported_in_one_line(
     (line,) = ended.stderr.splitlines()
     assert line.startswith("stepwell: PostgreSQL cannot be reached (connection failed: ")
     assert "Connection refused" in line
-    assert "nothing was started: check that the server is running and that the URL is right, then try again" in line
+    assert "nothing was written: check that the server is running and that the URL is right, then try again" in line
     assert ("secret" in line, ended.stdout, ended.returncode) == (False, "", 1)
 
 

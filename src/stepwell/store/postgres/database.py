@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -23,11 +24,12 @@ from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.store.conflict import Conflict
 from stepwell.store.database import Database, MigrationSession
 from stepwell.store.engine import schema
+from stepwell.store.postgres.connecting import CONNECT_SECONDS, ServerConnection, check_server, unreachable
 from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.postgres.transaction import CallersTransaction, PostgresTransaction, read_as_text, translated
 from stepwell.store.wake import Listener, Wake
 
-CONNECT_TIMEOUT: Final = 10.0
+CONNECT_TIMEOUT: Final = 10.0  # a restart of the server is shorter: work that waits for a connection survives it
 MAX_CONNECTIONS: Final = 8
 CLOCK_READING_SECONDS: Final = 30.0
 # NOTIFY serializes commits (measured with 8 writers: 11.3 k transactions/s without it, 4.2 k with it), so a process
@@ -61,6 +63,7 @@ class PostgresDatabase(Database):
         self._reading: tuple[datetime, float] | None = None
         self._prepares = True
         self._sent_at: dict[Wake, float] = {}
+        self._failures: deque[str] = deque(maxlen=1)  # why the pool cannot connect
 
     def now(self) -> datetime:
         """The server's clock, read every 30 s and advanced by the monotonic clock: machines need not be in sync."""
@@ -82,16 +85,37 @@ class PostgresDatabase(Database):
 
     def _connect(self) -> None:
         self._pid = os.getpid()
+        check_server(self.url)
         self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
             self.url,
+            connection_class=ServerConnection,
             min_size=0,
             max_size=self.max_connections or MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
-            kwargs={"prepare_threshold": PREPARE_AFTER, "connect_timeout": int(CONNECT_TIMEOUT)},
+            kwargs={
+                "prepare_threshold": PREPARE_AFTER,
+                "connect_timeout": CONNECT_SECONDS,
+                "failures": self._failures,
+            },
             configure=self._configure,
             check=_check_if_idle,
             open=True,
         )
+
+    @contextmanager
+    def _pooled(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool. The pool waits for the server, but does not report why it cannot connect."""
+        self._failures.clear()
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except psycopg_pool.PoolTimeout as error:
+            if self._failures:
+                raise unreachable(self.url, self._failures[-1]) from error
+            raise DatabaseUnavailable(
+                f"all {self._pool.max_size} connections to PostgreSQL were in use for {CONNECT_TIMEOUT:g} s; nothing "
+                "was written. Look for long transactions, or raise max_connections"
+            ) from error
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         connection.prepared_max = PREPARED_MAX
@@ -113,7 +137,7 @@ class PostgresDatabase(Database):
     def _transaction(self, write: bool, single: bool = False) -> Iterator[PostgresTransaction]:
         if os.getpid() != self._pid:
             raise DatabaseUnavailable("this Stepwell was opened before a fork; open a new one in the child process")
-        with translated, self._preparing(), self._pool.connection() as connection:
+        with translated, self._preparing(), self._pooled() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
             tx = PostgresTransaction(connection, self.hooks, self._should_send)
@@ -168,13 +192,13 @@ class PostgresDatabase(Database):
     @contextmanager
     def inspecting(self) -> Iterator[PostgresMigrationSession]:
         self.open()
-        with translated, self._pool.connection() as connection:
+        with translated, self._pooled() as connection:
             yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
         self.open()
-        with translated, self._pool.connection() as connection:
+        with translated, self._pooled() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             yield PostgresMigrationSession(PostgresTransaction(connection, self.hooks), connection)
 

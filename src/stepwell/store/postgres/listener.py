@@ -10,9 +10,9 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from stepwell.store.postgres.connecting import CONNECT_SECONDS, ServerConnection
 from stepwell.store.wake import ANY_WAKE, Listener, Wake
 
-CONNECT_SECONDS: Final = 10
 RECONNECT_SECONDS: Final = 5.0
 
 _LOGGER: Final = logging.getLogger("stepwell.postgres")
@@ -32,7 +32,7 @@ class PostgresListener(Listener):
     def _connect(self) -> None:
         self._next_try = time.monotonic() + RECONNECT_SECONDS
         try:
-            connection = psycopg.connect(
+            connection = ServerConnection.connect(
                 self._url, autocommit=True, connect_timeout=CONNECT_SECONDS, prepare_threshold=None
             )
             connection.execute("SELECT set_config('application_name', 'stepwell listener', false)")

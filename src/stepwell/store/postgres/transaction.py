@@ -13,6 +13,7 @@ from psycopg.rows import args_row, dict_row, tuple_row
 from psycopg.types.string import TextLoader
 
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
+from stepwell.model.redaction import redacted
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict
 from stepwell.store.engine import schema
@@ -22,6 +23,13 @@ from stepwell.store.statement import Statement
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
+_REFUSALS: Final[dict[type[BaseException] | None, str]] = {
+    psycopg.errors.ReadOnlySqlTransaction: "is read-only: it is a standby, or default_transaction_read_only is on. "
+    "Connect to the primary server",
+    psycopg.errors.InsufficientPrivilege: "denies its user the rights that Stepwell needs. Grant them: USAGE and "
+    "CREATE on the schema, and all rights on the tables of Stepwell",
+    psycopg.errors.InvalidSchemaName: "has no schema to work in: the search_path names none that exists. Create it",
+}
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
 _CONFLICTS: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -31,6 +39,11 @@ _OUTAGES: Final = (
     psycopg_pool.PoolTimeout,
     psycopg.errors.IdleInTransactionSessionTimeout,
 )
+
+
+def _line(error: BaseException | None) -> str:
+    """The text of a driver's error, in one line."""
+    return redacted(" ".join(str(error).split()))
 
 
 class _Translation:
@@ -44,8 +57,11 @@ class _Translation:
             raise Conflict(str(error)) from error
         if isinstance(error, _OUTAGES):
             raise DatabaseUnavailable(
-                f"PostgreSQL is unavailable ({error}); if a commit was in progress, it may or may not have succeeded"
+                f"PostgreSQL is unavailable ({_line(error)}); "
+                "if a commit was in progress, it may or may not have succeeded"
             ) from error
+        if kind in _REFUSALS:
+            raise DatabaseUnavailable(f"PostgreSQL {_REFUSALS[kind]} ({_line(error)}); nothing was written") from error
         if isinstance(error, psycopg.DatabaseError) and error.sqlstate == ILLEGAL_TRANSITION:
             raise IllegalTransition(f"{error.diag.message_primary}; nothing changed") from error
 

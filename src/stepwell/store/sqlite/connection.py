@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from stepwell.model.errors import DatabaseUnavailable, SchemaError
+from stepwell.model.errors import DatabaseUnavailable, SchemaError, StepwellError
+from stepwell.model.redaction import has_password_for_sqlite
 
 OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
 BUSY_SECONDS: Final = 10.0
@@ -24,6 +25,8 @@ def reject_old_sqlite() -> None:
 
 def path_of(url: str) -> Path | None:
     """The file of `sqlite:///relative.db` or `sqlite:////absolute.db`; None for `sqlite://` (in memory)."""
+    if has_password_for_sqlite(url):
+        raise StepwellError("SQLite takes no user, password or key: use sqlite:///file.db; nothing was opened")
     rest = url.removeprefix("sqlite:").removeprefix("//")
     if rest in ("", "/", ":memory:", "/:memory:"):
         return None
