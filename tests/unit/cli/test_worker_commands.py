@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_opened_is_reported_in_one_line(tmp_path: Path) ->
     (tmp_path / "shop.py").write_text("import stepwell\n\napp = stepwell.Stepwell('sqlite:///none/x.db')", "utf-8")
     ended = finished("worker", "--app", "shop:app", cwd=tmp_path, url="sqlite:///none.db")
     assert (ended.stderr.count("\n"), ended.returncode) == (1, 1)
-    assert "does its folder exist?" in ended.stderr
+    assert "does not exist: create it" in ended.stderr
 
 
 def test_one_round_of_the_reaper_reports_what_it_did(app: Stepwell) -> None:

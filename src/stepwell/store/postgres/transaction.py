@@ -28,7 +28,8 @@ _REFUSALS: Final[dict[type[BaseException] | None, str]] = {
     "Connect to the primary server",
     psycopg.errors.InsufficientPrivilege: "denies its user the rights that Stepwell needs. Grant them: USAGE and "
     "CREATE on the schema, and all rights on the tables of Stepwell",
-    psycopg.errors.InvalidSchemaName: "has no schema to work in: the search_path names none that exists. Create it",
+    psycopg.errors.InvalidSchemaName: "has no schema that its user may use: the search_path names none, or none "
+    "on which the user has rights. Create it, or grant USAGE and CREATE on it",
 }
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 

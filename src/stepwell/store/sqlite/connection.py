@@ -9,6 +9,7 @@ from typing import Final
 
 from stepwell.model.errors import DatabaseUnavailable, SchemaError, StepwellError
 from stepwell.model.redaction import has_password_for_sqlite
+from stepwell.store.sqlite.access import reason
 
 OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
 BUSY_SECONDS: Final = 10.0
@@ -39,7 +40,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
-        raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
+        raise DatabaseUnavailable(_unusable("open", path, error)) from error
     try:
         # A file with only foreign tables may be rejected later, and switching to WAL would modify it.
         if path is not None and not _has_only_foreign_tables(connection):
@@ -55,11 +56,17 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA automatic_index = OFF")
     except sqlite3.OperationalError as error:
         connection.close()
-        raise DatabaseUnavailable(f"cannot use {target}: {error}; nothing was written") from error
+        raise DatabaseUnavailable(_unusable("use", path, error)) from error
     except sqlite3.DatabaseError as error:
         connection.close()
         raise SchemaError(f"{target} is not a SQLite database ({error}); it was not changed") from error
     return connection
+
+
+def _unusable(what: str, path: Path | None, error: sqlite3.Error) -> str:
+    if path is None:
+        return f"cannot {what} a database in memory: {error}"
+    return f"cannot {what} {path}: {error}; nothing was written: {reason(path)}"
 
 
 def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
@@ -68,8 +75,8 @@ def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
     while journal_mode(connection) != "wal":
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:
