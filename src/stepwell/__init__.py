@@ -37,6 +37,7 @@ from stepwell.model.errors import (
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.run.current import current_step
+from stepwell.run.log_fields import StepLogFilter
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
@@ -71,6 +72,7 @@ __all__ = [
     "State",
     "Step",
     "StepDidNotConclude",
+    "StepLogFilter",
     "StepNotFound",
     "StepRef",
     "StepTimeout",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -105,12 +106,12 @@ def main(ctx: click.Context, db: str | None) -> None:
 
     STEP is the id or the uuid of a step. Commands read stepwell.toml and the environment (docs/configuration.md).
     """
+    _open_standard_files()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character still gets the rest of the line
             stream.reconfigure(errors="replace")
     for name in ("stepwell", "psycopg.pool"):  # commands report problems themselves
-        if not (logger := logging.getLogger(name)).handlers:
-            logger.addHandler(logging.NullHandler())
+        logging.getLogger(name).handlers[:] = [logging.NullHandler()]
     from stepwell.cli.settings import default_maps
     from stepwell.service.config import load_config
 
@@ -121,3 +122,11 @@ def main(ctx: click.Context, db: str | None) -> None:
     else:
         ctx.obj = Target(config, db)
         ctx.default_map = default_maps(config)
+
+
+def _open_standard_files() -> None:
+    """A file or socket must not get the number of a closed stderr: whatever writes there would write into it."""
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= 2:
+        number = os.dup(number)
+    os.close(number)

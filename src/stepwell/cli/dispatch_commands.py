@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stepwell.cli.logs import log_to_file, log_to_stderr
+from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.parameters import known_group
@@ -102,9 +102,7 @@ def _changes(report: TickReport) -> Cell:
 
 def dispatcher_options(function: F) -> F:
     """The options of everything that runs a dispatcher."""
-    group = click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")
-    path = click.Path(dir_okay=False, path_type=Path)
-    return group(click.option("--log-file", type=path, help="Write the dispatcher's log to this file.")(function))
+    return click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")(function)
 
 
 def dispatching_parts(app: Stepwell, config: Config, groups: Collection[str]) -> tuple[Dispatcher, list[Part]]:
@@ -115,10 +113,10 @@ def dispatching_parts(app: Stepwell, config: Config, groups: Collection[str]) ->
 
 @click.command()
 @dispatcher_options
-@click.option("-v", "--verbose", is_flag=True, help="Log ticks to stderr.")
+@log_options
 @database_option
 @click.pass_obj
-def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, verbose: bool) -> None:
+def dispatcher(target: Target, /, groups: tuple[str, ...], log_file: Path | None, **log: Any) -> None:
     """Dispatch steps until stopped (Ctrl-C, SIGTERM). Any number may run at once.
 
     It moves steps from Pending to Dispatched and updates parents and descendants; workers run the steps. A group is
@@ -126,9 +124,7 @@ def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, v
     """
     from stepwell.cli.crews import crew_of
 
-    log_to_stderr("info" if verbose else target.config.log.level)
-    if log_file is not None:
-        log_to_file(log_file)
+    start_log(target.config, log_file=log_file, **log)
     with target.open(declare_queues=True) as app:
         runs, parts = dispatching_parts(app, target.config, groups)
         with crew_of(parts, stopping="Stopping after the current tick.") as crew:

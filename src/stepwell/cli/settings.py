@@ -26,9 +26,15 @@ _WORKER: Final = {
     "lease": "worker.lease_seconds",
     "max_memory": "worker.max_memory",
 }
-_DISPATCHER: Final = {"groups": "dispatcher.groups", "log_file": "log.file"}
+_DISPATCHER: Final = {"groups": "dispatcher.groups"}
+_LOG: Final = {"log_file": "log.file", "log_format": "log.format"}
 # Command → parameter → the setting that holds its default.
-_SETTINGS: Final = {"worker": _WORKER, "up": _WORKER | _DISPATCHER, "dispatcher": _DISPATCHER}
+_SETTINGS: Final = {
+    "worker": _WORKER | _LOG,
+    "up": _WORKER | _DISPATCHER | _LOG,
+    "dispatcher": _DISPATCHER | _LOG,
+    "reaper": _LOG,
+}
 
 
 class _SettingType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click

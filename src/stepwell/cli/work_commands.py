@@ -5,19 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from stepwell.cli.dispatch_commands import dispatcher_options, dispatching_parts
 from stepwell.cli.errors import Misuse
-from stepwell.cli.logs import log_to_file, log_to_stderr
+from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.settings import reaper_options, setting_option
 from stepwell.cli.target import Target, database_option
 from stepwell.cli.text import clean, counted
+from stepwell.model.error_text import stack_of
 from stepwell.model.errors import AppNotFound
 from stepwell.model.redaction import shown_url
 
@@ -78,7 +77,7 @@ def _worker_options(function: F) -> F:
             metavar="SIZE",
             help="Memory limit of one slot's process, for example 512M.  [default: none]",
         ),
-        click.option("-v", "--verbose", is_flag=True, help="Log to stderr; show the traceback if the app fails."),
+        log_options,
         database_option,
     )
     for option in reversed(options):
@@ -101,13 +100,11 @@ def worker(target: Target, /, **options: Any) -> None:
 @dispatcher_options
 @_worker_options
 @click.pass_obj
-def up(target: Target, /, groups: tuple[str, ...], log_file: Path | None, **options: Any) -> None:
+def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
     """Run dispatcher, worker and reaper together: all that an app needs.
 
     Any number may run on one database; on PostgreSQL, on any number of machines.
     """
-    if log_file is not None:
-        log_to_file(log_file)
     _work(target, options, lambda app: _parts_beside_worker(app, target.config, groups))
 
 
@@ -118,14 +115,14 @@ def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...])
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run one round and exit.")
-@click.option("-v", "--verbose", is_flag=True, help="Log to stderr.")
+@log_options
 @database_option
 @click.pass_obj
-def reaper(target: Target, once: bool, verbose: bool) -> None:
+def reaper(target: Target, /, once: bool, **log: Any) -> None:
     """Recover the steps of dead workers and report groups that make no progress. Any number may run at once."""
     from stepwell.cli.crews import crew_of
 
-    log_to_stderr("info" if verbose else target.config.log.level)
+    start_log(target.config, **log)
     options = reaper_options(target.config)
     with target.open() as app:
         if once:
@@ -148,8 +145,14 @@ def _work(
     from stepwell.cli.crews import crew_of
     from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
-    log_to_stderr("info" if options["verbose"] else target.config.log.level)
+    log = start_log(
+        target.config,
+        verbose=options["verbose"],
+        log_format=options["log_format"],
+        log_file=options["log_file"],
+    )
     app = _load(target, options["app_name"], options["verbose"])
+    log.add_app(app)
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     made = app.worker(
         queues=options["queues"],
@@ -161,6 +164,7 @@ def _work(
         alive_seconds=options["lease"],
         grace_seconds=options["grace"],
         rescues=target.config.reaper.rescues,
+        logs=log.options,
     )
     stopping = f"Stopping: running steps have {options['grace']:g} s to end; a second signal stops at once."
     beside = [] if parts_beside is None else parts_beside(app)
@@ -187,7 +191,7 @@ def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
             raise Misuse(str(error)) from error
         if not verbose:
             raise Misuse(f"{error} (-v shows the traceback)") from error
-        click.echo(clean("".join(traceback.format_exception(error.__cause__)), lines=True), err=True)
+        click.echo(clean(stack_of(error.__cause__), lines=True).rstrip(), err=True)
         raise Misuse(str(error)) from error
     if target.named is not None and target.url != app.database.url:
         raise Misuse(f"--db is {target}, but {name} is on {shown_url(app.database.url)}: leave --db out")

@@ -17,6 +17,7 @@ from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.worker import Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, default_queues
+from stepwell.service.logs import LogOptions
 from stepwell.share.limits import Limits
 from stepwell.share.strategy import Strategy
 from stepwell.store import Database
@@ -36,6 +37,7 @@ class WorkerOptions(TypedDict, total=False):
     alive_seconds: float
     grace_seconds: float
     rescues: int
+    logs: LogOptions | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ class WorkerSettings:
     alive_seconds: float = ALIVE_SECONDS
     grace_seconds: float = GRACE_SECONDS
     rescues: int = MAX_RESCUES  # of steps whose slot died; the next death fails them
+    logs: LogOptions | None = None  # of the processes of slots; None: as the app configures them
 
     def __post_init__(self) -> None:
         if self.executor not in get_args(ExecutorKind):
@@ -108,7 +111,7 @@ class WorkerBuilder:
             )
         app_name = settings.app_name or self.find_app_name()
         return ProcessExecutor(
-            self.database, self.finisher, app_name, settings.slots, settings.max_memory, settings.rescues
+            self.database, self.finisher, app_name, settings.slots, settings.max_memory, settings.rescues, settings.logs
         )
 
     def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:

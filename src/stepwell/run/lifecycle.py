@@ -23,6 +23,7 @@ from stepwell.run.current import entered
 from stepwell.run.ending import Ending
 from stepwell.run.exceptions import ending_of, explicit_ending
 from stepwell.run.hooks import call_hook, refuses
+from stepwell.run.log_fields import log_beginning
 from stepwell.run.running import RunningStep
 from stepwell.run.supervision import LeaseLost
 
@@ -49,6 +50,7 @@ async def handle(
     """
     started = time.perf_counter()
     with entered(definition.app.running_steps, step):
+        log_beginning(step)
         ending = await _run(definition, step, arguments, interruptible)
     force_setattr(ending, "duration", time.perf_counter() - started)  # frozen, but nothing else refers to it yet
     return ending
