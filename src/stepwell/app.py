@@ -27,6 +27,7 @@ from stepwell.model.ids import Uuid7Generator
 from stepwell.model.redaction import shown_url
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
+from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
@@ -154,6 +155,7 @@ class Stepwell:
 
     def dispatcher(self, groups: Collection[str] | None = None, **options: Unpack[TickOptions]) -> Dispatcher:
         """A dispatcher for all groups, or for some."""
+        refuse_unknown("dispatcher", options, TickOptions.__annotations__)
         return Dispatcher(self.database, self._creator, groups, **options)
 
     def dispatch_once(self, group: str | None = None) -> list[TickReport]:
@@ -167,11 +169,12 @@ class Stepwell:
 
     def reaper(self, **options: Unpack[ReaperOptions]) -> Reaper:
         """Returns the steps of dead workers to Pending."""
+        refuse_unknown("reaper", options, ReaperOptions.__annotations__)
         return Reaper(self.database, self.events, **options)
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
-        return self._workers.build(WorkerSettings(**settings))
+        return self._workers.build(WorkerSettings.of(settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
         """A dispatcher and the sweep of its groups, as parts of a crew."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, ClassVar, Final
 
 import click
 
-from stepwell.cli.text import clean
+from stepwell.cli.text import clean, to_json
 from stepwell.model.errors import ConfigError, StepwellError
 from stepwell.model.redaction import redacted
 
@@ -22,6 +23,10 @@ class Problem(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"stepwell: {clean(self.message)}", file=file, err=file is None)
+
+    def lines(self) -> tuple[str, ...]:
+        """What went wrong, one message for each problem."""
+        return (self.message,)
 
 
 class Misuse(Problem):
@@ -40,6 +45,23 @@ class BadConfiguration(Misuse):
     def show(self, file: IO[Any] | None = None) -> None:
         for problem in self._problems:
             click.echo(clean(problem), file=file, err=file is None)
+
+    def lines(self) -> tuple[str, ...]:
+        return self._problems
+
+
+def show_as_json(error: click.ClickException) -> None:
+    """The error of a command with --json: one JSON document on stderr, so that stdout has a result or nothing."""
+    messages = error.lines() if isinstance(error, Problem) else (error.format_message(),)
+    found = {"error": {"messages": [clean(message) for message in messages], "exit_code": error.exit_code}}
+    click.echo(to_json(found), err=True)
+
+
+class Warnings(logging.Handler):
+    """Prints warnings about names, like a problem that does not end the command."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"stepwell: warning: {clean(record.getMessage())}", err=True)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
@@ -14,7 +14,7 @@ from stepwell.define.job import Job
 from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature
 from stepwell.model import codec
-from stepwell.model.errors import StepwellError
+from stepwell.model.suggest import refuse_unknown
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -109,10 +109,7 @@ class JobDefinition(Generic[P, R]):
         return _FunctionJob(self.code, typed)
 
 
-def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by the field names of `NewStep`; rejects unknown ones."""
-    if unknown := settings.keys() - {*SETTINGS, "retries"}:
-        raise StepwellError(
-            f"{action}: unknown setting {', '.join(sorted(unknown))}; valid settings: {', '.join(sorted(SETTINGS))}"
-        )
+def known_settings(action: str, settings: dict[str, Any], of_the_job: Sequence[str] = ()) -> dict[str, Any]:
+    """Settings by the field names of `NewStep`; rejects unknown ones. `of_the_job` are names to suggest besides."""
+    refuse_unknown(action, settings, {*SETTINGS, "retries", *of_the_job})
     return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}

@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter, is_
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.step import Priority, Step, StepRef, StepType, TriggerRule
+from stepwell.model.suggest import refuse_unknown
 from stepwell.model.times import MAX_SECONDS, problem_of_moment
+
+if TYPE_CHECKING:
+    from msgspec import StructMeta
+else:
+    StructMeta = type(msgspec.Struct)  # older versions do not export it
 
 MAX_NAME: Final = 255
 _MAX_INT: Final = 2**31 - 1
 
 
-class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class _FieldNames(StructMeta):
+    """Suggests the right name for a misspelt field."""
+
+    def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
+        try:
+            return super().__call__(*args, **fields)
+        except TypeError:
+            refuse_unknown("NewStep", fields, cls.__struct_fields__, "field")
+            raise
+
+
+class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True, metaclass=_FieldNames):
     """A step to create. `parent` and `depends_on` may be existing steps, or other `NewStep`s of the same call.
 
     >>> fetch = NewStep(action="fetch", arguments={"symbol": "BTC"})
@@ -39,7 +56,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     workflow: str | None = None
     queue: str | None = None
     group: str | None = None
-    priority: Priority = "default"
+    priority: Priority | None = None  # None: that of the parent or the block if it is high, else "default"
     max_retries: int = 3
     timeout: float = 0.0
     cooldown: float = 0.0
@@ -112,7 +129,7 @@ def problems(draft: NewStep) -> Iterator[str]:
             yield f"{name} must be 1 to {MAX_NAME} printable characters"
     if draft.type not in ("default", "resolve-exception"):
         yield f"type is {draft.type!r}, not 'default' or 'resolve-exception'"
-    if draft.priority not in ("default", "high"):
+    if draft.priority not in (None, "default", "high"):
         yield f"priority is {draft.priority!r}, not 'default' or 'high'"
     if draft.trigger_rule not in ("all_concluded", "all_ended", "any_concluded"):
         yield f"trigger_rule is {draft.trigger_rule!r}, not 'all_concluded', 'all_ended' or 'any_concluded'"

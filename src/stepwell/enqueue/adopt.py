@@ -96,7 +96,7 @@ def _placement(row: NewRow) -> Placement:
         workflow=row.workflow_id,
         group=row.group,
         queue=None if row.queue == "default" else row.queue,  # the default of the column, not a choice
-        priority=row.priority,
+        priority="high" if row.priority == "high" else None,  # a row cannot say whether "default" was meant
     )
     return Placement(draft, uuid=row.uuid, id=row.id)
 

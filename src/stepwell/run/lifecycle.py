@@ -106,7 +106,7 @@ async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningSt
 def _record(step: RunningStep, next_stage: str) -> Ending | None:
     """Store the end of compute; returns an ending if that is not possible."""
     try:
-        response = codec.encode(step.response, "response")
+        response = codec.encode(step.response, "result")
     except Exception as error:
         return endings.unstorable(error, step)
     try:

@@ -167,7 +167,7 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
         (["cancel", "1", "--who", "\x07"], "must be 1 to 200 printable characters"),
         (["resume", "--workflow", "1"], "is not paused"),
         (["enqueue", "fetch", "--parent", "77"], "does not exist: 77"),
-        (["enqueue", "fetch", "--arguments", '{"rates": [1, NaN]}'], "arguments.rates[1]"),
+        (["enqueue", "fetch", "--arguments", '{"rates": [1, NaN]}'], 'arguments["rates"][1]'),
         (["dispatch", "--group", "alhpa"], "unknown group 'alhpa'"),
         (["safe-to-restart", "--group", "alhpa"], "unknown group 'alhpa'"),
         (["ticks", "--group", "alhpa"], "unknown group 'alhpa'"),

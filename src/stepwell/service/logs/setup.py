@@ -40,6 +40,7 @@ def set_up_logs(options: LogOptions, step_fields: logging.Filter) -> None:
         logger = logging.getLogger(name)
         logger.handlers[:] = handlers
         logger.propagate = False
+    logging.getLogger("stepwell.names").handlers.clear()  # a command without a log prints these warnings itself
     logging.getLogger("stepwell").setLevel(min(options.lowest, logging.WARNING))
 
 
