@@ -6,6 +6,7 @@ programs use it.
 
 from __future__ import annotations
 
+import logging
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -128,7 +129,7 @@ class InlineRunner:
             unwritten = f"the end of the run cannot be written: {describe(error)}"
             ending = Ending(verb="fail", reason=ERROR, error=unwritten)
             state = self._finisher.write(claim, ending)
-        log_ending((claim, ending), state)
+        log_ending((claim, ending), state, failure_level=logging.INFO)  # the caller looks at the step itself
         if state is None:
             self._finisher.release_lease(claim)
         if self._watch is not None:

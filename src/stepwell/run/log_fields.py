@@ -56,11 +56,10 @@ def log_beginning(step: StepFacts) -> None:
         _LOGGER.info("step %d (%s) attempt %d began", step.id, step.action, step.attempts, extra=_fields(step))
 
 
-def log_ending(ended: Ended, state: State | None) -> None:
+def log_ending(ended: Ended, state: State | None, failure_level: int = logging.ERROR) -> None:
     """The end of a run is committed; without a state it was stale, and nothing changed."""
-    (claim, ending), level = ended, logging.INFO
-    if state is State.FAILED and ending.notify:
-        level = logging.ERROR
+    claim, ending = ended
+    level = failure_level if state is State.FAILED and ending.notify else logging.INFO
     if not _LOGGER.isEnabledFor(level):
         return
     step = claim.step
