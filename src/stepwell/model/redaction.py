@@ -38,6 +38,7 @@ _OTHER_NAMES: Final = (
 _SHOWN: Final = frozenset(_SHOWN_NAMES.split())
 _KNOWN: Final = _SHOWN | frozenset(_OTHER_NAMES.split())
 _SECRET_NAME: Final = re.compile("pass|secret|key")
+_NESTED: Final = re.compile("passw|secret", re.IGNORECASE)  # an assignment inside of `options`
 _SQLITE_WITH_PASSWORD: Final = re.compile(
     r"sqlite[^:/]*:(?!///)/*[^/]*:.*@|.*[?&]\w*(?:key|pass|pwd|secret|token)", re.I
 )
@@ -123,8 +124,9 @@ def _parsed(url: str) -> re.Match[str] | None:
     found = _SERVER_URL.fullmatch(url)
     if found is None:
         return None
-    names = [pair.partition("=")[0] for pair in (found["query"] or "").split("&") if pair]
-    return found if _KNOWN.issuperset(names) else None
+    pairs = [pair.partition("=")[::2] for pair in (found["query"] or "").split("&") if pair]
+    nested = any(_NESTED.search(value) for name, value in pairs if not _SECRET_NAME.search(name))
+    return found if _KNOWN.issuperset(name for name, _ in pairs) and not nested else None
 
 
 def _shown_parameter(pair: str) -> str:
@@ -134,7 +136,6 @@ def _shown_parameter(pair: str) -> str:
 
 def _secrets(found: re.Match[str]) -> set[str]:
     """The passwords, as they are written and as the driver decodes them."""
-    secret = [pair for pair in (found["query"] or "").split("&") if _SECRET_NAME.search(pair)]
-    written = [(found["password"] or "")[1:], *(pair.rpartition("=")[2] for pair in secret)]
-    written += [pair.partition("=")[2] for pair in secret]  # `options` may have assignments in its value
+    pairs = [pair.partition("=")[::2] for pair in (found["query"] or "").split("&")]
+    written = [(found["password"] or "")[1:], *(value for name, value in pairs if _SECRET_NAME.search(name))]
     return {text for value in written for text in (value, unquote(value))}

@@ -13,7 +13,7 @@ def test_bytes_arrive_as_bytes_where_the_parameter_says_so_and_else_as_base64(ap
         return [type(data).__name__, data.hex()]
 
     @app.job
-    def untyped(data) -> list[Any]:  # type: ignore[no-untyped-def]
+    def untyped(data) -> list[Any]:
         return [type(data).__name__, data]
 
     steps = [typed.enqueue(b"hi\xff"), untyped.enqueue(b"hi\xff")]

@@ -41,16 +41,25 @@ SHAPES = (
 )
 
 
-@given(shape=st.sampled_from(SHAPES), before=SPECIAL, after=SPECIAL)
-def test_a_password_is_not_shown_in_any_shape_of_connection_string(shape: str, before: str, after: str) -> None:
-    url = shape.format(f"{before}{CANARY}{after}")
+@st.composite
+def canaries(draw: st.DrawFn) -> tuple[str, str]:
+    """A connection string with a password, and the password."""
+    shape, before, after = draw(st.sampled_from(SHAPES)), draw(SPECIAL), draw(SPECIAL)
+    if shape.startswith("postgresql://ann:{}") and "{}@" not in shape:
+        before = ""  # `ann:1,x` and `ann:@x` are well-formed: x is a host
+    password = f"{before}{CANARY}{after}"
+    return shape.format(password), password
+
+
+@given(canaries())
+def test_a_password_is_not_shown_in_any_shape_of_connection_string(case: tuple[str, str]) -> None:
+    url, _ = case
     assert CANARY not in shown_url(url), url
 
 
-@given(shape=st.sampled_from(SHAPES), before=SPECIAL, after=SPECIAL)
-def test_the_errors_of_a_driver_are_shown_without_any_part_of_the_password(shape: str, before: str, after: str) -> None:
-    password = f"{before}{CANARY}{after}"
-    url = shape.format(password)
+@given(canaries())
+def test_the_errors_of_a_driver_are_shown_without_any_part_of_the_password(case: tuple[str, str]) -> None:
+    url, password = case
     for quoted in (f'cannot use "{password}"', f"no host {password.rpartition('@')[2]!r}", url):
         assert CANARY not in (redacted_for(url, quoted) or ""), url
 
