@@ -38,6 +38,7 @@ from stepwell.model.errors import (
 from stepwell.model.states import State
 from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.run.current import current_step
+from stepwell.run.log_fields import StepLogFilter
 from stepwell.run.results import Results, StepResult
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
@@ -76,6 +77,7 @@ __all__ = [
     "State",
     "Step",
     "StepDidNotConclude",
+    "StepLogFilter",
     "StepNotFound",
     "StepRef",
     "StepResult",

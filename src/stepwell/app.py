@@ -25,8 +25,10 @@ from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator
+from stepwell.model.redaction import shown_url
 from stepwell.model.states import State
 from stepwell.model.step import Retried, Step, StepRef, Transition
+from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
@@ -117,6 +119,9 @@ class Stepwell:
         """Close the database. Any use after it raises `AppClosed`, until `open` opens it again."""
         self.database.close()
 
+    def __repr__(self) -> str:
+        return f"<Stepwell {shown_url(self.database.url)}>"
+
     def __enter__(self) -> Self:
         return self.open()
 
@@ -178,6 +183,7 @@ class Stepwell:
 
     def dispatcher(self, groups: Collection[str] | None = None, **options: Unpack[TickOptions]) -> Dispatcher:
         """A dispatcher for all groups, or for some."""
+        refuse_unknown("dispatcher", options, TickOptions.__annotations__)
         return Dispatcher(self.database, self._creator, groups, **options)
 
     def dispatch_once(self, group: str | None = None) -> list[TickReport]:
@@ -198,11 +204,12 @@ class Stepwell:
 
     def reaper(self, **options: Unpack[ReaperOptions]) -> Reaper:
         """Returns the steps of dead workers to Pending."""
+        refuse_unknown("reaper", options, ReaperOptions.__annotations__)
         return Reaper(self.database, self.events, **options)
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
-        return self._workers.build(WorkerSettings(**settings))
+        return self._workers.build(WorkerSettings.of(settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
         """A dispatcher and the sweep of its groups, as parts of a crew."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import TYPE_CHECKING
 
 import click
 
-from stepwell.cli.errors import Misuse, unreachable
-from stepwell.cli.logs import pool_errors
+from stepwell.cli.errors import Misuse
 from stepwell.cli.target import Target
-from stepwell.cli.text import clean, without_password
-from stepwell.model.errors import AppNotFound, DatabaseUnavailable
+from stepwell.cli.text import clean
+from stepwell.model.error_text import stack_of
+from stepwell.model.errors import AppNotFound
+from stepwell.model.redaction import shown_url
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -30,21 +30,16 @@ def load_named_app(target: Target, name: str | None, verbose: bool = False) -> S
         )
     sys.path.insert(0, os.getcwd())
     try:
-        with pool_errors() as errors:
-            app = target.configure(load_app(name), declare_queues=True).open()
-    except DatabaseUnavailable as error:
-        if not type(error.__cause__).__module__.startswith("psycopg"):
-            raise  # the message of SQLite says enough
-        raise unreachable([error.__cause__, *errors][-1]) from error
+        app = target.configure(load_app(name), declare_queues=True).open()
     except AppNotFound as error:
         if error.__cause__ is None:
             raise Misuse(str(error)) from error
         if not verbose:
             raise Misuse(f"{error} (-v shows the traceback)") from error
-        click.echo(clean("".join(traceback.format_exception(error.__cause__)), lines=True), err=True)
+        click.echo(clean(stack_of(error.__cause__), lines=True).rstrip(), err=True)
         raise Misuse(str(error)) from error
     if target.named is not None and target.url != app.database.url:
-        raise Misuse(f"--db is {target}, but {name} is on {without_password(app.database.url)}: leave --db out")
+        raise Misuse(f"--db is {target}, but {name} is on {shown_url(app.database.url)}: leave --db out")
     if not app.jobs.actions():
         raise Misuse(f"{name} has no jobs; is the module that defines them imported?")
     return app

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stepwell.cli.logs import log_to_file, log_to_stderr
+from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.parameters import known_group
@@ -102,9 +102,7 @@ def _changes(report: TickReport) -> Cell:
 
 def dispatcher_options(function: F) -> F:
     """The options of everything that runs a dispatcher."""
-    group = click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")
-    path = click.Path(dir_okay=False, path_type=Path)
-    return group(click.option("--log-file", type=path, help="Write the dispatcher's log to this file.")(function))
+    return click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")(function)
 
 
 def dispatching_parts(
@@ -126,11 +124,11 @@ def _open_recorded(target: Target, app_name: str) -> Stepwell:
 @click.command()
 @dispatcher_options
 @click.option("--app", "app_name", metavar="MODULE:NAME", help="Record the settings of this app's jobs first.")
-@click.option("-v", "--verbose", is_flag=True, help="Log ticks to stderr.")
+@log_options
 @database_option
 @click.pass_obj
 def dispatcher(
-    target: Target, groups: tuple[str, ...], log_file: Path | None, app_name: str | None, verbose: bool
+    target: Target, /, groups: tuple[str, ...], app_name: str | None, log_file: Path | None, **log: Any
 ) -> None:
     """Dispatch steps until stopped (Ctrl-C, SIGTERM). Any number may run at once.
 
@@ -139,9 +137,7 @@ def dispatcher(
     """
     from stepwell.cli.crews import crew_of
 
-    log_to_stderr("info" if verbose else target.config.log.level)
-    if log_file is not None:
-        log_to_file(log_file)
+    start_log(target.config, log_file=log_file, **log)
     with target.open(declare_queues=True) if app_name is None else _open_recorded(target, app_name) as app:
         runs, parts = dispatching_parts(app, target.config, groups)
         with crew_of(parts, stopping="Stopping after the current tick.") as crew:

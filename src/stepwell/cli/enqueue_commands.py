@@ -53,7 +53,7 @@ def _open(target: Target, app_name: str | None) -> Stepwell:
 @click.option("--label", help="A name for people to read.")
 @click.option("--queue", help="The queue to run it in.")
 @click.option("--group", help="The group.  [default: round-robin]")
-@click.option("--priority", type=click.Choice(["default", "high"]), help="`high` runs first.")
+@click.option("--priority", type=click.Choice(["default", "high"]), help="`high` runs first.  [default: as declared]")
 @click.option("--delay", type=float, metavar="S", help="Seconds to wait before it may run.")
 @click.option(
     "--at", "dispatch_after", type=timestamp, metavar="TIME", help="Do not run it before this time (ISO 8601)."

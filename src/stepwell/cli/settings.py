@@ -26,11 +26,16 @@ _WORKER: Final = {
     "lease": "worker.lease_seconds",
     "max_memory": "worker.max_memory",
 }
-_DISPATCHER: Final = {"groups": "dispatcher.groups", "log_file": "log.file"}
-# The groups of `up` are those of its dispatcher and of its worker, which have settings of their own.
-_UP: Final = _WORKER | {"log_file": "log.file"}
+_DISPATCHER: Final = {"groups": "dispatcher.groups"}
+_LOG: Final = {"log_file": "log.file", "log_format": "log.format"}
 # Command → parameter → the setting that holds its default.
-_SETTINGS: Final = {"worker": _WORKER | {"groups": "worker.groups"}, "up": _UP, "dispatcher": _DISPATCHER}
+_SETTINGS: Final = {
+    "worker": _WORKER | {"groups": "worker.groups"} | _LOG,
+    # The groups of `up` are those of its dispatcher and of its worker, which have settings of their own.
+    "up": _WORKER | _LOG,
+    "dispatcher": _DISPATCHER | _LOG,
+    "reaper": _LOG,
+}
 
 
 class _SettingType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click

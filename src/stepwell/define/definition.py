@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
@@ -14,6 +14,7 @@ from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError
+from stepwell.model.suggest import refuse_unknown
 from stepwell.store.on_loop import without_blocking
 
 if TYPE_CHECKING:
@@ -123,10 +124,7 @@ def _same_job(app: Stepwell, action: str, settings: dict[str, Any], connection: 
     return replace(app.jobs[action], settings=settings, connection=connection)
 
 
-def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by the field names of `NewStep`; rejects unknown ones."""
-    if unknown := settings.keys() - {*SETTINGS, "retries"}:
-        raise StepwellError(
-            f"{action}: unknown setting {', '.join(sorted(unknown))}; valid settings: {', '.join(sorted(SETTINGS))}"
-        )
+def known_settings(action: str, settings: dict[str, Any], of_the_job: Sequence[str] = ()) -> dict[str, Any]:
+    """Settings by the field names of `NewStep`; rejects unknown ones. `of_the_job` are names to suggest besides."""
+    refuse_unknown(action, settings, {*SETTINGS, "retries", *of_the_job})
     return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}

@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter, is_
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.step import Priority, Step, StepRef, StepType, TriggerRule
+from stepwell.model.suggest import refuse_unknown
 from stepwell.model.times import MAX_SECONDS, problem_of_moment
+
+if TYPE_CHECKING:
+    from msgspec import StructMeta
+else:
+    StructMeta = type(msgspec.Struct)  # older versions do not export it
 
 MAX_NAME: Final = 255
 _MAX_INT: Final = 2**31 - 1
 
 
-class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class _FieldNames(StructMeta):
+    """Suggests the right name for a misspelt field."""
+
+    def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
+        try:
+            return super().__call__(*args, **fields)
+        except TypeError:
+            refuse_unknown("NewStep", fields, cls.__struct_fields__, "field")
+            raise
+
+
+class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True, metaclass=_FieldNames):
     """A step to create. `parent` and `depends_on` may be existing steps, or other `NewStep`s of the same call.
 
     Settings that are None are as the job declares them, else the general defaults.
@@ -41,7 +58,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     workflow: str | None = None
     queue: str | None = None
     group: str | None = None
-    priority: Priority | None = None
+    priority: Priority | None = None  # None: as declared, or high below a high parent
     max_retries: int | None = None
     timeout: float | None = None
     cooldown: float | None = None
@@ -61,7 +78,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
     """A draft with all settings decided; what neither the caller nor the job declares has the general default."""
 
-    priority: Priority = "default"
+    priority: Priority | None = None  # that of the parent or the block if it is high, else "default"
     max_retries: int = 3
     timeout: float = 0.0
     cooldown: float = 0.0
@@ -156,7 +173,7 @@ def problems(draft: NewStep) -> Iterator[str]:
     if draft.type not in ("default", "resolve-exception"):
         yield f"type is {draft.type!r}, not 'default' or 'resolve-exception'"
     may_lack = not isinstance(draft, SettledStep)
-    if draft.priority not in ("default", "high") and not (may_lack and draft.priority is None):
+    if draft.priority not in (None, "default", "high"):
         yield f"priority is {draft.priority!r}, not 'default' or 'high'"
     if draft.trigger_rule not in ("all_concluded", "all_ended", "any_concluded"):
         yield f"trigger_rule is {draft.trigger_rule!r}, not 'all_concluded', 'all_ended' or 'any_concluded'"

@@ -55,7 +55,7 @@ class Registration:
     def __call__(self, code: Callable[P, R]) -> JobDefinition[P, R]: ...
     def __call__(self, code: Callable[..., Any]) -> JobDefinition[Any, Any]:
         action = self._action_of(code)
-        settings = known_settings(action, self.settings)
+        settings = known_settings(action, self.settings, ("name", "aliases", *Policy.__slots__))
         if found := [*self.policy.problems(), *_problems_of(action, settings), *_problems_of_aliases(self.aliases)]:
             raise StepwellError(f"job {action!r} cannot be defined: {'; '.join(found)}")
         compute = _compute_of(action, code)

@@ -98,7 +98,7 @@ class Signature:
 
     def _check(self, name: str, hint: Any, value: Any) -> None:
         """Check the value as it will arrive: after a JSON round trip."""
-        stored = codec.decode(codec.encode(value, f"arguments.{name}"))
+        stored = codec.decode(codec.encode(value, f'arguments["{name}"]'))
         try:
             _convert(stored, hint)
         except (ValueError, TypeError) as error:

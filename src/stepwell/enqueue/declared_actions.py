@@ -52,7 +52,7 @@ def declarations(job: JobDefinition[..., Any]) -> Iterator[Declaration]:
         name=job.action,
         alias_of=None,
         queue=draft.queue,
-        priority=draft.priority,
+        priority=draft.priority or "default",
         max_retries=draft.max_retries,
         timeout=float(draft.timeout),
         cooldown=float(draft.cooldown),

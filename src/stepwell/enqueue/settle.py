@@ -13,7 +13,7 @@ from stepwell.store import Transaction
 from stepwell.store.engine import actions
 from stepwell.store.engine.actions import Declaration
 
-_DECLARED: Final = ("queue", "priority", "max_retries", "timeout", "cooldown", "concurrency_limit")
+_DECLARED: Final = ("queue", "max_retries", "timeout", "cooldown", "concurrency_limit")
 
 
 def settled(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> list[SettledStep]:
@@ -36,6 +36,8 @@ def settle(draft: NewStep, arguments: str, declared: Declaration | None) -> Sett
     settings: dict[str, Any] = {}
     if declared is not None:
         settings = {name: getattr(declared, name) for name in _DECLARED}
+        if declared.priority == "high":
+            settings["priority"] = "high"
         if draft.concurrency_key is None:
             settings["concurrency_key"] = _key(declared, arguments)
     settings |= non_default_settings(draft)

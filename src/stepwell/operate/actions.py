@@ -69,7 +69,7 @@ class Actions:
     def complete(self, step_id: int, who: str, why: str | None = None, response: Any = None) -> None:
         """Complete a step by hand, with a result; refused while it has children that are unfinished or never ran."""
         actor, now = actor_of(who), self._database.now()
-        text = codec.encode(response, "response")
+        text = codec.encode(response, "result")
 
         def work(tx: Transaction) -> None:
             operator.lock_group_of(tx, id=step_id)

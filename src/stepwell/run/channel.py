@@ -58,12 +58,18 @@ def run_here(
     run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
         return run_without_loop(run)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_on_a_loop():
         return _on_a_loop(run, interruptible)
     with ThreadPoolExecutor(1) as pool:  # the loop of this thread is blocked by this call
         return pool.submit(_on_a_loop, run, interruptible).result()
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _on_a_loop(run: Coroutine[Any, Any, Ending], interruptible: bool) -> Ending:

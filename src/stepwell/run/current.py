@@ -52,6 +52,11 @@ class RunningSteps:
     def remove(self, step: RunningStep) -> None:
         del self._steps[id(step)]
 
+    def only(self) -> RunningStep | None:
+        """The run of this process, if there is exactly one."""
+        runs = [*self._steps.values()]
+        return runs[0] if len(runs) == 1 else None
+
     def parent_of(self, drafts: Sequence[NewStep]) -> RunningStep | None:
         """The run that these drafts are part of, because they belong below its step.
 

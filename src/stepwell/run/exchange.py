@@ -16,6 +16,7 @@ from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.in_flight import InFlight
+from stepwell.run.log_fields import log_ending
 from stepwell.run.pace import BATCH, Pace
 from stepwell.run.poll_times import PollTimes
 from stepwell.run.worker_report import WorkerReport
@@ -132,8 +133,7 @@ class Exchange:
     def _settle(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
         """The endings are committed."""
         self._report.count(states)
-        for (claim, ending), state in zip(endings, states, strict=True):
+        for ended, state in zip(endings, states, strict=True):
+            log_ending(ended, state)
             if state is None:
-                self._finisher.release_lease(claim)
-            elif state is State.FAILED and ending.notify:
-                _LOGGER.error("step %d (%s) failed: %s", claim.step_id, claim.step.action, ending.error)
+                self._finisher.release_lease(ended[0])

@@ -6,6 +6,7 @@ programs use it.
 
 from __future__ import annotations
 
+import logging
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import ThreadHeartbeat
+from stepwell.run.log_fields import log_ending
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database
@@ -136,7 +138,9 @@ class InlineRunner:
             raise
         except Exception as error:  # the database rejects the ending
             unwritten = f"the end of the run cannot be written: {describe(error)}"
-            state = self._finisher.write(claim, Ending(verb="fail", reason=ERROR, error=unwritten))
+            ending = Ending(verb="fail", reason=ERROR, error=unwritten)
+            state = self._finisher.write(claim, ending)
+        log_ending((claim, ending), state, failure_level=logging.INFO)  # the caller looks at the step itself
         if state is None:
             self._finisher.release_lease(claim)
         if self._watch is not None:

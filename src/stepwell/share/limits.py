@@ -14,8 +14,9 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from stepwell.model.errors import StepwellError
+from stepwell.model.suggest import hint, warn_of_unknown_queue
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import keys
+from stepwell.store.engine import creation, keys
 from stepwell.store.engine import limits as verbs
 
 Kind: TypeAlias = Literal["total", "queue", "action"]
@@ -121,8 +122,14 @@ class Limits:
     def set(self, kind: Kind, name: str = "", maximum: int | None = None) -> None:
         """Set a limit, or remove it with `maximum=None`. Steps that are running are not affected."""
         if kind not in _KINDS or (kind == "total") != (name == ""):
-            raise StepwellError(f"invalid limit {kind!r} {name!r}: pass 'total', or 'queue' or 'action' with a name")
+            meant = "" if kind in _KINDS else f"; {hint(kind, _KINDS, 'kinds')}"
+            raise StepwellError(
+                f"invalid limit {kind!r} {name!r}: pass 'total', or 'queue' or 'action' with a name{meant}"
+            )
         _check(kind, name, maximum)
+        if kind == "queue" and maximum is not None:
+            known = self._database.read(creation.queue_names)
+            warn_of_unknown_queue(name, known, "the limit is kept, and applies once the queue is declared")
         self._database.transact(lambda tx: _write(tx, kind, name, maximum))
         self._recheck_keys(kind, name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,9 +35,10 @@ def open_database(url: str, clock: Clock, prepare: Callable[[Database], None] | 
     if url.startswith(("postgresql:", "postgres:")):
         split_url(url)  # a bad name of a schema is refused at once
         return Database(url, POSTGRES, clock, _connect_to_postgres, prepare)
-    scheme = url.split(":", 1)[0]
+    kind = re.match(r"[a-z][a-z0-9+]{1,20}(?=://)", url)  # anything else may be a password
     raise StepwellError(
-        f"unknown database type {scheme!r}; use sqlite:///file.db, sqlite:// (in memory) or postgresql://…"
+        f"{f'unknown database type {kind[0]!r}' if kind else 'this is not the URL of a database'}; "
+        "use sqlite:///file.db, sqlite:// (in memory) or postgresql://user:password@host/name"
     )
 
 

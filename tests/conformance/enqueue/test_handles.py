@@ -69,7 +69,7 @@ def test_a_handle_cancels_and_retries_its_step_and_the_history_says_who_and_why(
     handle = double.enqueue(1)
     handle.cancel(who="ann", why="a mistake")
     assert handle.step().state is State.CANCELLED
-    assert handle.retry(who="bob", why="it was none") .revived == [handle.id]
+    assert handle.retry(who="bob", why="it was none").revived == [handle.id]
     app.run_until_idle()
     assert handle.result(0) == 2
     actors = [(row.actor, row.reason) for row in app.history(handle) if row.actor and row.actor.startswith("operator")]

@@ -236,21 +236,24 @@ def test_a_step_that_waits_for_any_of_its_dependencies_names_only_those_that_can
 
 def test_a_step_with_a_missing_parent_says_so_before_its_first_tick(lawless_app: Stepwell, clock: ManualClock) -> None:
     engine = Engine(lawless_app, clock)
+    gone = lawless_app.enqueue("behave").id
+    insert_sql(lawless_app, action="behave", parent_step_id=gone)
     with plain_connection(lawless_app) as connection:
         if lawless_app.database.dialect == "sqlite":
             connection.execute("PRAGMA foreign_keys = OFF")
         else:
             connection.execute("ALTER TABLE steps DROP CONSTRAINT steps_parent_step_id_fkey")
-            connection.commit()
-    insert_sql(lawless_app, action="behave", parent_step_id=99)
+        for table, column in (("steps_agenda", "step_id"), ("steps", "id")):
+            connection.execute(f"DELETE FROM {table} WHERE {column} = {gone}")
+        connection.commit()
     with engine.worker():
         (step,) = lawless_app.steps()
         messages = {obstacle.condition: obstacle.message for obstacle in lawless_app.explain(step).obstacles}
         assert messages.keys() == {"adoption", "parent"}
-        assert messages["parent"] == "its parent, step 99, does not exist: the next tick makes this step Failed"
+        assert messages["parent"] == f"its parent, step {gone}, does not exist: the next tick makes this step Failed"
         engine.tick()
         assert lawless_app.step(step).state == "Failed"
-        assert "99" in lawless_app.explain(step).summary
+        assert f" {gone}" in lawless_app.explain(step).summary
 
 
 # Ended ----------------------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ dead_worker_retention_seconds = 50
 rescues = 1
 
 [log]
+format = "json"
 file = "logs/dispatcher.log"
 level = "info"
 """

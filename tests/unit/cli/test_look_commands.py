@@ -84,7 +84,7 @@ def test_steps_can_be_filtered(scene: Scene) -> None:
         "--queue default --state pending": "loner",
         "--queue priority": "",
         "--group alpha --action unknown": "loner",
-        "--group nowhere": "",
+        "--group kappa --action nothing": "",
         "--relatable invoice:42": "family",
         "--relatable invoice:43": "",
     }

@@ -21,9 +21,11 @@ from stepwell.run.ending import Ending
 from stepwell.run.executors.child_setup import set_up_process
 from stepwell.run.executors.inbox import Message
 from stepwell.run.executors.pipe import IncomingRuns, PipeChannel, send
+from stepwell.run.log_fields import StepLogFilter
 from stepwell.run.running import RunningStep
 from stepwell.run.supervision import LeaseLost
 from stepwell.service.locate import load_app
+from stepwell.service.logs import LogOptions, log_records_of_app, set_up_logs
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
@@ -31,14 +33,27 @@ if TYPE_CHECKING:
     from stepwell.app import Stepwell
 
 
-def serve(connection: Connection, permits: Connection, app_name: str, cancelled: c_uint64, max_memory: int) -> None:
+def serve(
+    connection: Connection,
+    permits: Connection,
+    app_name: str,
+    cancelled: c_uint64,
+    max_memory: int,
+    logs: LogOptions | None,
+) -> None:
     """Run steps until the pipe is closed. The end of each is sent before the next one starts."""
     set_up_process(max_memory)
+    step_fields = StepLogFilter()
+    if logs is not None:
+        set_up_logs(logs, step_fields)
     try:
         app = load_app(app_name)
     except Exception as error:
         send(connection, Message(kind="broken", error=f"{describe(error)}\n{stack_of(error)}"))
         return
+    step_fields.runs = app.running_steps
+    if logs is not None:
+        log_records_of_app(logs, step_fields)
     gc.freeze()  # imported objects live forever: scanning them in each collection costs a run a microsecond or two
     send(connection, Message(kind="ready"))
     pid = os.getpid()

@@ -15,6 +15,7 @@ from stepwell.service.config.names import Names, PerName
 from stepwell.service.config.numbers import Seconds, Size, WholeNumber
 from stepwell.service.config.setting import Setting, setting, settings_of
 from stepwell.service.config.words import Choice, FilePath, Text
+from stepwell.service.logs.setup import FormatName
 
 ExecutorName: TypeAlias = Literal["process", "thread", "async"]
 StrategyName: TypeAlias = Literal["oldest-first", "by-weight"]
@@ -23,6 +24,7 @@ LevelName: TypeAlias = Literal["debug", "info", "warning", "error"]
 _EXECUTOR: Final[Kind[ExecutorName]] = Choice(get_args(ExecutorName))
 _STRATEGY: Final[Kind[StrategyName]] = Choice(get_args(StrategyName))
 _LEVEL: Final[Kind[LevelName]] = Choice(get_args(LevelName))
+_FORMAT: Final[Kind[FormatName]] = Choice(get_args(FormatName))
 _DAY: Final = 86_400.0  # more is a mistake in the unit
 
 
@@ -176,8 +178,9 @@ class LogSettings:
     file: Path | None = setting(
         None,
         FilePath(),
-        "The log of `stepwell dispatcher` and `stepwell up`, like `logs/dispatcher.log`. Unset: no file.",
+        "A file for the log of `dispatcher`, `worker`, `reaper` and `up`, like `logs/dispatcher.log`. Unset: no file.",
     )
+    format: FormatName = setting("text", _FORMAT, "Lines of `text`, or a `json` object per line.")
     level: LevelName = setting(
         "warning", _LEVEL, "What `dispatcher`, `worker`, `reaper` and `up` log to stderr; `-v` means `info`."
     )

@@ -50,6 +50,10 @@ def groups_with_decisions(tx: Transaction, *, now: datetime) -> list[str | None]
     ...
 
 
+@query
+def groups_held_by_breaker(tx: Transaction) -> list[str]: ...
+
+
 @change
 def delete_idle_marks(tx: Transaction, *, limit: int) -> int:
     """Delete the marks of completed steps that leave nothing to decide."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -25,13 +26,14 @@ from stepwell.store.engine import schema
 from stepwell.store.forks import abandon_socket
 from stepwell.store.postgres import bounds
 from stepwell.store.postgres.callers import callers_transaction
+from stepwell.store.postgres.connecting import CONNECT_SECONDS, ServerConnection, check_server, unreachable
 from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.postgres.migration_session import PostgresMigrationSession
 from stepwell.store.postgres.namespace import split_url
 from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated
 from stepwell.store.wake import Listener, Wake
 
-CONNECT_TIMEOUT: Final = 10.0
+CONNECT_TIMEOUT: Final = 10.0  # a restart of the server is shorter: work that waits for a connection survives it
 MAX_CONNECTIONS: Final = 8
 CLOCK_READING_SECONDS: Final = 30.0
 # NOTIFY serializes commits (measured with 8 writers: 11.3 k transactions/s without it, 4.2 k with it), so a process
@@ -65,15 +67,19 @@ class PostgresConnections(Connections):
         self._sent_at: dict[Wake, float] = {}
         self._identity: schema.Identity | None = None
         self._sessions: WeakSet[psycopg.Connection[Any]] = WeakSet()  # also those that a thread uses right now
+        self._failures: deque[str] = deque(maxlen=1)  # why the pool cannot connect
+        check_server(self._address)
         self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
             self._address,
+            connection_class=ServerConnection,
             min_size=0,
             max_size=settings.max_connections or MAX_CONNECTIONS,
             timeout=CONNECT_TIMEOUT,
             kwargs={
                 "autocommit": True,  # transactions are begun with their bounds
                 "prepare_threshold": PREPARE_AFTER,
-                "connect_timeout": int(CONNECT_TIMEOUT),
+                "connect_timeout": CONNECT_SECONDS,
+                "failures": self._failures,
                 **bounds.socket_options(self._address, self._idle_seconds),
             },
             configure=self._configure,
@@ -102,6 +108,21 @@ class PostgresConnections(Connections):
     def _idle_seconds(self) -> float:
         return self._settings.idle_seconds() or bounds.idle_seconds(self._settings.lease_seconds())
 
+    @contextmanager
+    def _pooled(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool. The pool waits for the server, but does not report why it cannot connect."""
+        self._failures.clear()
+        try:
+            with self._pool.connection() as connection:
+                yield connection
+        except psycopg_pool.PoolTimeout as error:
+            if self._failures:
+                raise unreachable(self._address, self._failures[-1]) from error
+            raise DatabaseUnavailable(
+                f"all {self._pool.max_size} connections to PostgreSQL were in use for {CONNECT_TIMEOUT:g} s; nothing "
+                "was written. Look for long transactions, or raise max_connections"
+            ) from error
+
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         self._sessions.add(connection)
         connection.prepared_max = PREPARED_MAX
@@ -120,7 +141,7 @@ class PostgresConnections(Connections):
 
     @contextmanager
     def transaction(self, write: bool, single: bool = False) -> Iterator[PostgresTransaction]:
-        with translated, self._preparing(), self._pool.connection() as connection:
+        with translated, self._preparing(), self._pooled() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
             tx = PostgresTransaction(connection, self.hooks, self._should_send, self._namespace)
@@ -172,12 +193,12 @@ class PostgresConnections(Connections):
 
     @contextmanager
     def inspecting(self) -> Iterator[PostgresMigrationSession]:
-        with translated, self._pool.connection() as connection, connection.transaction():
+        with translated, self._pooled() as connection, connection.transaction():
             yield PostgresMigrationSession(connection, self.hooks, self._namespace)
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
-        with translated, self._pool.connection() as connection, connection.transaction():
+        with translated, self._pooled() as connection, connection.transaction():
             session = PostgresMigrationSession(connection, self.hooks, self._namespace)
             session.begin()
             yield session

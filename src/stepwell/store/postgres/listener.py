@@ -17,9 +17,9 @@ from psycopg.pq import TransactionStatus
 
 from stepwell.store.forks import abandon_socket, survive_forks
 from stepwell.store.postgres import bounds
+from stepwell.store.postgres.connecting import CONNECT_SECONDS, ServerConnection
 from stepwell.store.wake import ANY_WAKE, Listener, Wake
 
-CONNECT_SECONDS: Final = 10
 RECONNECT_SECONDS: Final = 5.0
 # Polling finds everything within a second, so this only limits how long a system is slower than it could be.
 PING_SECONDS: Final = 10.0
@@ -44,7 +44,7 @@ class PostgresListener(Listener):
     def _connect(self) -> None:
         self._next_try = time.monotonic() + RECONNECT_SECONDS
         try:
-            connection = psycopg.connect(
+            connection = ServerConnection.connect(
                 self._address,
                 autocommit=True,
                 connect_timeout=CONNECT_SECONDS,

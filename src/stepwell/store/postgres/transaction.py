@@ -15,6 +15,7 @@ from psycopg.rows import args_row, dict_row, tuple_row
 from psycopg.types.string import TextLoader
 
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
+from stepwell.model.redaction import redacted
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.engine import schema
@@ -26,6 +27,14 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
 SEARCH_PATH: Final = Namespace()
+_REFUSALS: Final[dict[type[BaseException] | None, str]] = {
+    psycopg.errors.ReadOnlySqlTransaction: "is read-only: it is a standby, or default_transaction_read_only is on. "
+    "Connect to the primary server",
+    psycopg.errors.InsufficientPrivilege: "denies its user the rights that Stepwell needs. Grant them: USAGE and "
+    "CREATE on the schema, and all rights on the tables of Stepwell",
+    psycopg.errors.InvalidSchemaName: "has no schema that its user may use: the search_path names none, or none "
+    "on which the user has rights. Create it, or grant USAGE and CREATE on it",
+}
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
 _CONFLICTS: Final = (
@@ -34,6 +43,11 @@ _CONFLICTS: Final = (
     psycopg.errors.LockNotAvailable,
 )
 _OUTAGES: Final = (psycopg.OperationalError, psycopg_pool.PoolTimeout)
+
+
+def _line(error: BaseException | None) -> str:
+    """The text of a driver's error, in one line."""
+    return redacted(" ".join(str(error).split()))
 
 
 class _Translation:
@@ -50,8 +64,11 @@ class _Translation:
             raise Suspended(str(error)) from error
         if isinstance(error, _OUTAGES):
             raise DatabaseUnavailable(
-                f"PostgreSQL is unavailable ({error}); if a commit was in progress, it may or may not have succeeded"
+                f"PostgreSQL is unavailable ({_line(error)}); "
+                "if a commit was in progress, it may or may not have succeeded"
             ) from error
+        if kind in _REFUSALS:
+            raise DatabaseUnavailable(f"PostgreSQL {_REFUSALS[kind]} ({_line(error)}); nothing was written") from error
         if isinstance(error, psycopg.DatabaseError) and error.sqlstate == ILLEGAL_TRANSITION:
             raise IllegalTransition(f"{error.diag.message_primary}; nothing changed") from error
 

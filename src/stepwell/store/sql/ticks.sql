@@ -29,6 +29,12 @@ UNION ALL
 SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'new')
                   OR EXISTS (SELECT 1 FROM steps_key_marks);
 
+-- name: groups_held_by_breaker()
+-- The groups with steps that only the circuit breaker holds back.
+SELECT d."group" FROM steps_dispatcher d
+WHERE NOT EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+  AND (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" LIMIT 1) IS NOT NULL;
+
 -- name: groups_with_decisions(now)
 -- The same without steps that only wait for a free slot: workers poll for those themselves.
 SELECT d."group" FROM steps_dispatcher d

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from stepwell.model.errors import DatabaseUnavailable, SchemaError
+from stepwell.store.sqlite.access import reason
 
 OLDEST_VERSION: Final = (3, 37, 0)  # STRICT tables
 BUSY_SECONDS: Final = 10.0
@@ -35,7 +36,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         # SQLite stores any bytes as text. One such row must not stop a statement that reads others, too.
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     except sqlite3.OperationalError as error:
-        raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
+        raise DatabaseUnavailable(_unusable("open", path, error)) from error
     try:
         # A file with only foreign tables may be rejected later, and switching to WAL would modify it.
         if path is not None and not _has_only_foreign_tables(connection):
@@ -51,7 +52,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA automatic_index = OFF")
     except sqlite3.OperationalError as error:
         connection.close()
-        raise DatabaseUnavailable(f"cannot use {target}: {error}; nothing was written") from error
+        raise DatabaseUnavailable(_unusable("use", path, error)) from error
     except sqlite3.DatabaseError as error:
         connection.close()
         raise SchemaError(f"{target} is not a SQLite database ({error}); it was not changed") from error
@@ -67,14 +68,20 @@ def _create_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
+def _unusable(what: str, path: Path | None, error: sqlite3.Error) -> str:
+    if path is None:
+        return f"cannot {what} a database in memory: {error}"
+    return f"cannot {what} {path}: {error}; nothing was written: {reason(path)}"
+
+
 def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
     # SQLite returns BUSY at once, ignoring the busy timeout, while another process makes the same switch.
     deadline = time.monotonic() + BUSY_SECONDS
     while journal_mode(connection) != "wal":
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:

@@ -28,12 +28,12 @@ ROWS_PER_INSERT: Final = 100
 
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):(\w+)")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}")
-_UNUSABLE: Final = (
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_CANTOPEN,
-)
+_UNUSABLE: Final = {
+    sqlite3.SQLITE_FULL: "make room on its disk",
+    sqlite3.SQLITE_IOERR: "check its disk",
+    sqlite3.SQLITE_READONLY: "this user may not write the file or its directory; change their owner or mode",
+    sqlite3.SQLITE_CANTOPEN: "check that its directory exists and that this user may write to it",
+}
 _PLAIN: Final = (str, int, float, bool, type(None))
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -53,7 +53,7 @@ class _Translation:
                 raise Conflict(str(error)) from error
             if code in _UNUSABLE:
                 raise DatabaseUnavailable(
-                    f'SQLite reports "{error}"; nothing was written, and the file is intact'
+                    f'SQLite reports "{error}"; nothing was written, and the file is intact: {_UNUSABLE[code]}'
                 ) from error
 
 
