@@ -190,6 +190,7 @@ class Stepwell:
                 crew.run()
             finally:
                 self._crews.remove(crew)
+                self.database.limit_waiting()  # no part has to end any more
 
     def stop(self) -> None:
         """Stop every `run` of this app gracefully, like a signal; call it from another thread or from a job.

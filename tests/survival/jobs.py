@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from stepwell import NOT_COMPLETED, Job, NewStep, Retry, StepRef, Stepwell, StepwellError, current_step
+from stepwell.store import database
+from stepwell.store.sqlite import database as sqlite_database
 from tests.survival import failpoints
 
 DATABASE = "STEPWELL_TEST_DATABASE"
 FOLDER = "STEPWELL_TEST_FOLDER"
+PATIENCE = "STEPWELL_TEST_PATIENCE"  # how many seconds a worker waits for the lock of SQLite; unset: as usual
 
 _APPS: dict[int, Stepwell] = {}
 
@@ -46,6 +49,8 @@ def note(event: str, **facts: Any) -> None:
 def make() -> Stepwell:
     app = _APPS[os.getpid()] = Stepwell(os.environ[DATABASE])
     define(app)
+    if PATIENCE in os.environ:
+        sqlite_database.BUSY_SECONDS = database.CONFLICT_SECONDS = float(os.environ[PATIENCE])  # type: ignore[misc]
     failpoints.arm(folder())
     return app
 

@@ -46,12 +46,11 @@ class Claimer:
 
     def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
         """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs."""
-        now = self._database.now()  # inside the transaction, which may have waited for the one that dispatched
         self._turn += 1
         ids = self._pick(tx, limit, running)
         if not ids:
             return []
-        worker = self._worker
+        worker, now = self._worker, self._database.now()  # after the wait for other claims and for the dispatch
         steps = claims.claim_steps(tx, ids, worker=worker.id, hostname=worker.hostname, now=now, margin=MARGIN_SECONDS)
         claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step) for step in steps}
         return [claimed[id] for id in ids if id in claimed]

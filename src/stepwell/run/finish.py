@@ -148,10 +148,11 @@ class Finisher:
 
     def release_lease(self, claim: Claim) -> bool:
         """Release the lease: the run has ended, whatever the state of the step."""
-        now = self._database.now()
-        return bool(
-            self._database.transact(lambda tx: runs.release_lease(tx, id=claim.step_id, token=claim.token, now=now))
-        )
+
+        def work(tx: Transaction) -> bool:
+            return bool(runs.release_lease(tx, id=claim.step_id, token=claim.token, now=self._database.now()))
+
+        return self._database.transact(work)
 
 
 def _when(ending: Ending, now: datetime) -> datetime | None:

@@ -28,6 +28,8 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 HEARTBEATS_PER_LEASE: Final = 3  # a worker that misses one or two does not count as dead
 STOP_SECONDS: Final = 2.0
+# After a failure: the next one must not come later than the reaper expects it once the database can be written again.
+RETRY_SECONDS: Final = 0.2
 
 
 class Heartbeat(ABC):
@@ -53,12 +55,14 @@ class ThreadHeartbeat(Heartbeat):
         self._thread.start()
 
     def _run(self, worker: WorkerRow) -> None:
-        pause = worker.alive_seconds / HEARTBEATS_PER_LEASE
+        pause = interval = worker.alive_seconds / HEARTBEATS_PER_LEASE
         while not self._stop.wait(pause):
             try:
                 worker.heartbeat()
+                pause = interval
             except Exception as error:
-                _LOGGER.warning("cannot write the heartbeat: %s", error)
+                pause = min(interval, RETRY_SECONDS)
+                _LOGGER.warning("cannot write the heartbeat; retrying in %.1f s: %s", pause, error)
 
     def stop(self) -> None:
         self._stop.set()
@@ -112,13 +116,15 @@ def main() -> None:
     database = None
     # The pipe closes when the worker dies, unless a process that it forked still holds it open: check the parent too.
     while not gone.is_set() and os.getppid() == task["pid"]:
+        pause = task["alive"] / HEARTBEATS_PER_LEASE
         try:
             database = database or open_database(task["url"], SystemClock())
             if not is_stopped(task["pid"]):
                 write_heartbeat(database, task["worker"], task["alive"])
         except StepwellError as error:
-            _LOGGER.warning("cannot write the heartbeat: %s", error)
-        gone.wait(task["alive"] / HEARTBEATS_PER_LEASE)
+            pause = min(pause, RETRY_SECONDS)
+            _LOGGER.warning("cannot write the heartbeat; retrying in %.1f s: %s", pause, error)
+        gone.wait(pause)
     os._exit(0)  # the reading thread may still block on stdin
 
 

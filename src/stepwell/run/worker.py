@@ -39,6 +39,10 @@ from stepwell.store.wake import Listener
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
+# After the grace period, while somebody else blocks the database: the last endings are worth this wait. The reaper
+# returns the steps of those that could not be written.
+LAST_WRITE_SECONDS: Final = 1.0
+
 
 class Worker(Part):
     """Runs until it is stopped and either nothing is left in flight or its grace period is over."""
@@ -92,11 +96,13 @@ class Worker(Part):
     def stop(self, *, at_once: bool = False) -> None:
         """Take no new work; what still runs after the grace period (or now) returns to Pending."""
         self._grace.start(at_once=at_once)
+        self._database.limit_waiting(self._grace.ends_at)
 
     def is_done(self) -> bool:
         return self._in_flight.is_empty() or self._grace.is_over()
 
     def close(self) -> None:
+        self._database.limit_waiting(max(self._grace.ends_at, time.monotonic() + LAST_WRITE_SECONDS))
         try:
             self._handover.end_all(time.monotonic())
             self._exchange.write_last()

@@ -7,6 +7,7 @@ serialization failure) the whole transaction is retried, quickly and many times.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -47,6 +48,7 @@ class Database(ABC):
         self._prepare = prepare
         self._opening = threading.RLock()
         self._is_open = self._is_preparing = False
+        self._waits_until = math.inf
 
     def open(self) -> Self:
         """Connect and check the schema now instead of on first use."""
@@ -81,6 +83,18 @@ class Database(ABC):
         """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.clock.now()
 
+    def limit_waiting(self, until: float = math.inf) -> None:
+        """From this time (of `time.monotonic`) on, do not wait for other writers: a transaction is tried once.
+
+        For a process that must end, and whose writes somebody else blocks. Safe in signal handlers and in any thread;
+        it also ends the waits that are under way.
+        """
+        self._waits_until = until
+
+    def _may_wait(self, started: float, seconds: float) -> bool:
+        """Whether a transaction that has waited since `started`, for at most `seconds`, may wait longer."""
+        return time.monotonic() < min(started + seconds, self._waits_until)
+
     def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
         """Run `work` in a transaction of its own, and again after a conflict.
 
@@ -94,7 +108,7 @@ class Database(ABC):
                 with self._transaction(write, single) as tx:
                     result = work(tx)
             except Conflict as conflict:
-                if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
+                if attempt + 1 == CONFLICT_TRIES or not self._may_wait(started, CONFLICT_SECONDS):
                     was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
                     raise (DatabaseUnavailable if was_dead else DatabaseBusy)(
                         f"the database stayed busy for {attempt + 1} tries ({conflict}); nothing was written. Look for "
@@ -107,6 +121,9 @@ class Database(ABC):
                     self.hooks.committed(tx.changes)
                 return result
         raise AssertionError("unreachable")
+
+    def let_writers_pass(self) -> None:  # noqa: B027 - PostgreSQL has many writers
+        """Where only one can write at a time: return when those that wait for their turn now have had it."""
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a read-only transaction."""

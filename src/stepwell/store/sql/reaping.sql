@@ -14,6 +14,12 @@ FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
+-- name: heartbeats()
+SELECT id, heartbeat_at, alive_until FROM steps_workers WHERE alive_until > heartbeat_at;
+
+-- name: expire_worker(id, heartbeat_at, now)!
+UPDATE steps_workers SET alive_until = :now WHERE id = :id AND heartbeat_at = :heartbeat_at AND alive_until > :now;
+
 -- name: unclaimed(now, before)
 -- Dispatched steps whose lane no live worker serves, or that no worker has claimed since `before`.
 SELECT s.id, s.action

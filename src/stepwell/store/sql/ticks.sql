@@ -75,9 +75,13 @@ SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND a
 FROM steps_dispatcher d;
 
 -- name: acquire_lock(group, owner, now, deadline)
--- Succeeds if the lock is free or past its deadline. The previous owner sees from the token that it lost the lock.
+-- Succeeds if the lock is free or past its deadline, or if its tick begins in the future, after this one's deadline: then
+-- the clock was set back, and the lock would last until it has caught up. The previous owner sees from the token that it
+-- lost the lock.
 UPDATE steps_dispatcher SET lock_owner = :owner, lock_token = lock_token + 1, lock_deadline = :deadline
-WHERE "group" = :group AND (lock_owner IS NULL OR lock_deadline <= :now)
+WHERE "group" = :group
+  AND (lock_owner IS NULL OR lock_deadline <= :now
+       OR (SELECT t.started_at FROM steps_dispatcher_ticks t WHERE t.id = current_tick_id) >= :deadline)
 RETURNING lock_token, ended_early;
 
 -- name: begin_tick(group, owner, now)

@@ -34,6 +34,12 @@ from stepwell.store.wake import Listener
 BEGIN_RETRY_SECONDS: Final = (0.0003, 0.005)
 
 
+# Writers that wait retry within five milliseconds. After a long wait, one may just have given up, and retries a little
+# later (`RETRY_SECONDS` of a heartbeat).
+LONG_WAIT_SECONDS: Final = 0.1
+PASS_SECONDS: Final = (0.02, 0.5)
+
+
 class SqliteDatabase(Database):
     dialect = "sqlite"
 
@@ -104,17 +110,24 @@ class SqliteDatabase(Database):
 
     def _begin_immediate(self) -> None:
         """Begin a write transaction as soon as no other writer is active."""
-        deadline = time.monotonic() + BUSY_SECONDS
+        started = time.monotonic()
         pause, longest = BEGIN_RETRY_SECONDS
         while True:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not self._may_wait(started, BUSY_SECONDS):
                     raise
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(1.2 * pause, longest)
+
+    def let_writers_pass(self) -> None:
+        if self._path is not None:
+            started = time.monotonic()
+            self.transact(lambda tx: None)
+            has_waited = time.monotonic() - started > LONG_WAIT_SECONDS
+            time.sleep(PASS_SECONDS[has_waited])
 
     def listen(self) -> Listener:
         self.open()
