@@ -6,12 +6,13 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 
 import pytest
 
 from stepwell.store.sqlite.connection import path_of
 from tests.survival.jobs import PATIENCE
-from tests.survival.support import WAIT_SECONDS, Cluster
+from tests.survival.support import LEASE_SECONDS, WAIT_SECONDS, Cluster
 
 
 pytestmark = [pytest.mark.sqlite, pytest.mark.parametrize("shared_database_url", ["sqlite-file"], indirect=True)]
@@ -30,9 +31,9 @@ def test_a_lock_that_outlasts_the_lease_costs_no_healthy_worker_its_steps(cluste
     cluster.start(executor=executor, slots=1)
     cluster.add("held", "wait", go="go")
     cluster.until_started("held")
-    for _ in range(5):
+    for _ in range(3):
         with locked(cluster):
-            cluster.until(lambda: _has_lapsed(cluster), reap=False, tick=False)
+            cluster.until(lambda: _has_lapsed(cluster, LEASE_SECONDS), reap=False, tick=False)
             reaper = threading.Thread(target=cluster.reaper.round)
             reaper.start()
         reaper.join()
@@ -42,9 +43,10 @@ def test_a_lock_that_outlasts_the_lease_costs_no_healthy_worker_its_steps(cluste
     cluster.until_states(held="Completed")
 
 
-def _has_lapsed(cluster: Cluster) -> bool:
+def _has_lapsed(cluster: Cluster, seconds: float = 0.0) -> bool:
+    """Whether the worker has counted as dead for this long."""
     (worker,) = cluster.app.workers()
-    return bool(worker["alive_until"] <= cluster.app.database.now())
+    return bool(worker["alive_until"] <= cluster.app.database.now() - timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize("executor", ["process", "thread"])

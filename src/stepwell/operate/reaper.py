@@ -126,6 +126,7 @@ class Reaper:
                 token=token,
                 dispatch_after=now + delay,
                 limit=self._rescues,
+                began=False,  # only if it is on record
                 error=error,
                 actor=ACTOR,
                 now=now,

@@ -43,15 +43,34 @@ class Claimer:
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
+        self.has_left_some = False  # the last claim: steps that are not claimed ahead, or that others took
 
-    def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
-        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs."""
+    def claim(
+        self,
+        tx: Transaction,
+        limit: int,
+        running: Mapping[str, int] = MappingProxyType({}),
+        starting: int | None = None,
+    ) -> list[Claim]:
+        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs.
+
+        The first `starting` of them (None: all) begin at once, in free slots; the others are claimed ahead.
+        """
         self._turn += 1
         ids = self._pick(tx, limit, running)
         if not ids:
             return []
         worker, now = self._worker, self._database.now()  # after the wait for other claims and for the dispatch
-        steps = claims.claim_steps(tx, ids, worker=worker.id, hostname=worker.hostname, now=now, margin=MARGIN_SECONDS)
+        steps = claims.claim_steps(
+            tx,
+            ids,
+            starting=ids[:starting],
+            worker=worker.id,
+            hostname=worker.hostname,
+            now=now,
+            margin=MARGIN_SECONDS,
+        )
+        self.has_left_some = len(steps) < len(ids)
         claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step) for step in steps}
         return [claimed[id] for id in ids if id in claimed]
 

@@ -186,7 +186,9 @@ def _apply(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list
                 tx, **lease, dispatch_after=when, limit=ending.limit, error=error, stage=stage, actor=actor, now=now
             )
         case "rescue":
-            return runs.rescue(tx, **lease, dispatch_after=when, limit=ending.limit, error=error, actor=actor, now=now)
+            return runs.rescue(
+                tx, **lease, dispatch_after=when, limit=ending.limit, began=True, error=error, actor=actor, now=now
+            )
         case "fail":
             return runs.fail(
                 tx, **lease, reason=ending.reason, error=error, stack=stack, stage=stage, duration=duration,

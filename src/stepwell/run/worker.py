@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.errors import StepwellError
+from stepwell.run.begins import Begins
 from stepwell.run.claim import Claimer
 from stepwell.run.exchange import Exchange
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
@@ -73,6 +74,7 @@ class Worker(Part):
         self._limits = TimeLimits(database.clock, registry, executor, in_flight)
         self._handover = Handover(executor, in_flight, self._limits, pace)
         self._exchange = Exchange(finisher, claimer, executor, in_flight, self._polls, pace, self._numbers)
+        self._begins = Begins(database, executor)
         self._reconciler = Reconciler(
             database, self.row, heartbeat, finisher, executor, in_flight, self._limits, self._numbers
         )
@@ -143,6 +145,7 @@ class Worker(Part):
                 claimed_at = time.monotonic()
                 self._in_flight.add_claims(claims, claimed_at)
                 self._handover.start_waiting(claimed_at, stopping=self._grace.has_started)
+            self._begins.record(now)
             self._retry_delay.reset()
         except Exception as error:
             self._back_off(error)
@@ -166,7 +169,7 @@ class Worker(Part):
         if now < self._retry_at:
             times.append(self._retry_at)
         else:
-            times.append(self._reconciler.next_at)
+            times += [self._reconciler.next_at, self._begins.next_at]
             if self._in_flight.endings:
                 times.append(self._exchange.writes_at())
             if not self._grace.has_started and self._executor.free():

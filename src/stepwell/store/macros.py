@@ -39,12 +39,17 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL",
     ),
     "release": dict.fromkeys((SQLITE, POSTGRES), "lease_worker = NULL, lease_deadline = NULL"),
+    # The run has ended, and its process is alive: deaths are counted in a row.
+    "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true"),
+    # Whether the run has begun: the caller or the row knows.
+    "has_begun": dict.fromkeys((SQLITE, POSTGRES), "(begun OR CAST(:began AS boolean))"),
     # Completed, or Running until the children have concluded.
     "own_code_done": dict.fromkeys(
         (SQLITE, POSTGRES),
         "reason = CASE WHEN has_children THEN 'waiting_for_children' END,\n"
         "    completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,\n"
         "    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,\n"
+        "    rescues = 0, begun = true,\n"
         "    lease_worker = NULL, lease_deadline = NULL",
     ),
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},

@@ -83,7 +83,7 @@ FROM steps WHERE id @in(:ids bigint) ORDER BY id @postgres(FOR NO KEY UPDATE);
 -- name: revive(ids, actor, reason, now)
 UPDATE steps SET
     @to(CASE WHEN own_code_done_at IS NOT NULL AND state <> 'NotRunnable' THEN 'Running' ELSE 'Pending' END),
-    reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0, dispatch_after = NULL,
+    reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, begun = true, double_checks = 0, dispatch_after = NULL,
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
     last_error = NULL, error_stack_trace = NULL
 WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')

@@ -47,7 +47,9 @@ CREATE TABLE steps (
     retries           integer NOT NULL DEFAULT 0,
     max_retries       integer NOT NULL DEFAULT 3 CHECK (typeof(max_retries) = 'integer'),
     not_completed     integer NOT NULL DEFAULT 0,
-    rescues           integer NOT NULL DEFAULT 0,
+    rescues           integer NOT NULL DEFAULT 0, -- deaths in a row of runs that had begun
+    -- False: its run was claimed ahead of a free slot, and it is not on record that the run has begun.
+    begun             integer NOT NULL DEFAULT true,
     -- A date that exists (with a modifier SQLite would turn 02-31 into 03-03), in the range of Python, in any time zone.
     dispatch_after    text CHECK (dispatch_after IS NULL OR datetime(dispatch_after) IS NOT NULL
                           AND datetime(substr(dispatch_after, 1, 19), '+0 days') IS substr(dispatch_after, 1, 19)
