@@ -56,14 +56,38 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def _to(state: str) -> str:
+# The time of a transition must not be before that of one that led to it, whichever process wrote that one. On SQLite
+# there is one writer at a time, so no time is before the last one in the history: also if the clock was set back. On
+# PostgreSQL the clock of the server decides, when the row is written (unless a clock was injected).
+_NOT_BEFORE_THE_LAST: Final = "coalesce((SELECT t.at FROM step_transitions t ORDER BY t.id DESC LIMIT 1), :now)"
+_TIME_OF_SERVER: Final = (
+    "CASE current_setting('stepwell.clock', true) WHEN 'injected' THEN CAST(:now AS timestamptz) ELSE clock_timestamp() END"
+)
+
+
+def _to_sqlite(state: str) -> str:
     """A transition sets the new state, the actor, the time and the previous state (which the triggers read)."""
-    return f"state = {state}, actor = :actor, updated_at = :now, changed_from = state"
+    return f"state = {state}, actor = :actor, updated_at = max(:now, {_NOT_BEFORE_THE_LAST}), changed_from = state"
+
+
+def _to_postgres(state: str) -> str:
+    return f"state = {state}, actor = :actor, updated_at = {_TIME_OF_SERVER}, changed_from = state"
+
+
+def _to_after_children_postgres(state: str) -> str:
+    """The end of a parent is not before that of any child, whatever clock they were ended by."""
+    children = "SELECT max(c.updated_at) FROM steps c WHERE c.block_uuid = steps.child_block_uuid AND c.block_uuid <> c.uuid"
+    return (
+        f"state = {state}, actor = :actor, updated_at = greatest({_TIME_OF_SERVER}, ({children})), changed_from = state"
+    )
 
 
 def _batch_to(state: str) -> str:
     """The same in a SQLite statement that runs the effects itself, once for all its rows."""
-    return f"batch = :batch, state = {state}, actor = :actor, updated_at = max(updated_at, :now), changed_from = state"
+    return (
+        f"batch = :batch, state = {state}, actor = :actor, "
+        f"updated_at = max(updated_at, :now, {_NOT_BEFORE_THE_LAST}), changed_from = state"
+    )
 
 
 def _ready(row: str) -> str:
@@ -119,7 +143,7 @@ def _parameter(what: str) -> tuple[str, str]:
 
 
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
-    "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry,
+    "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,
@@ -127,9 +151,13 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "in": _in_sqlite,
     "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
     "array": lambda what: _parameter(what)[0],
+    "to": _to_sqlite,
+    "to_after_children": _to_sqlite,
     "batch_to": _batch_to,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
+    "to": _to_postgres,
+    "to_after_children": _to_after_children_postgres,
     "sqlite": lambda what: "",
     "postgres": lambda what: what,
     "in": _in_postgres,

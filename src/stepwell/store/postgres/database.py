@@ -61,10 +61,11 @@ class PostgresDatabase(Database):
         self._reading: tuple[datetime, float] | None = None
         self._prepares = True
         self._sent_at: dict[Wake, float] = {}
+        self._has_server_clock = isinstance(clock, SystemClock)
 
     def now(self) -> datetime:
         """The server's clock, read every 30 s and advanced by the monotonic clock: machines need not be in sync."""
-        if not isinstance(self.clock, SystemClock):
+        if not self._has_server_clock:
             return self.clock.now()
         if self._reading is None:
             self.read(lambda tx: None)  # opening a transaction reads the clock
@@ -77,7 +78,8 @@ class PostgresDatabase(Database):
         elapsed = self.clock.monotonic()
         if self._reading is not None and elapsed - self._reading[1] <= CLOCK_READING_SECONDS:
             return False
-        self._reading = (schema.database_time(tx).astimezone(UTC), elapsed)
+        # The time after the answer, so that `now` is never ahead of the server: what it reads is already past.
+        self._reading = (schema.database_time(tx).astimezone(UTC), self.clock.monotonic())
         return True
 
     def _connect(self) -> None:
@@ -96,6 +98,9 @@ class PostgresDatabase(Database):
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         connection.prepared_max = PREPARED_MAX
         read_as_text(connection)
+        if not self._has_server_clock:
+            connection.execute("SELECT set_config('stepwell.clock', 'injected', false)")  # see `_TIME_OF_SERVER`
+            connection.commit()
         self._detect_pooler(connection)
 
     def _detect_pooler(self, connection: psycopg.Connection[Any]) -> None:
@@ -118,7 +123,7 @@ class PostgresDatabase(Database):
                 connection.prepare_threshold = None
             tx = PostgresTransaction(connection, self.hooks, self._should_send)
             try:
-                if isinstance(self.clock, SystemClock) and self._read_clock(tx):
+                if self._has_server_clock and self._read_clock(tx):
                     connection.rollback()  # the isolation level can only be set at the start of a transaction
                 connection.autocommit = single
                 yield tx
