@@ -50,7 +50,8 @@ def make() -> Stepwell:
     app = _APPS[os.getpid()] = Stepwell(os.environ[DATABASE])
     define(app)
     if PATIENCE in os.environ:
-        sqlite_database.BUSY_SECONDS = database.CONFLICT_SECONDS = float(os.environ[PATIENCE])  # type: ignore[misc]
+        for module, name in ((sqlite_database, "BUSY_SECONDS"), (database, "CONFLICT_SECONDS")):
+            setattr(module, name, float(os.environ[PATIENCE]))
     failpoints.arm(folder())
     return app
 

@@ -14,7 +14,6 @@ from stepwell.store.sqlite.connection import path_of
 from tests.survival.jobs import PATIENCE
 from tests.survival.support import LEASE_SECONDS, WAIT_SECONDS, Cluster
 
-
 pytestmark = [pytest.mark.sqlite, pytest.mark.parametrize("shared_database_url", ["sqlite-file"], indirect=True)]
 
 

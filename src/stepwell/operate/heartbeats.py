@@ -1,4 +1,4 @@
-"""Heartbeats as the reaper sees them: how long leases are, and which heartbeats cannot be judged by their time alone."""
+"""Heartbeats as the reaper sees them: how long leases are, and which heartbeats cannot be judged by their time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class Heartbeats:
         found = [row for row in self._database.read(reaping.heartbeats) if row.heartbeat_at > now]
         seen = self._from_the_future
         self._from_the_future = {
-            row.id: seen[row.id] if row.id in seen and seen[row.id][0] == row.heartbeat_at else (row.heartbeat_at, elapsed)
+            row.id: seen[row.id]
+            if row.id in seen and seen[row.id][0] == row.heartbeat_at
+            else (row.heartbeat_at, elapsed)
             for row in found
         }
         for row in found:
@@ -48,8 +50,8 @@ class Heartbeats:
 
         if self._database.transact(work):
             _LOGGER.warning(
-                "worker %s: its last heartbeat is in the future (%s) and was not renewed for %.0f s; it counts as dead. "
-                "Was the clock set back?", row.id, f"{row.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC", _lease(row),
+                "worker %s: its last heartbeat is in the future (%s) and was not renewed for %.0f s; it counts as dead "
+                "now. Was the clock set back?", row.id, f"{row.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC", _lease(row),
             )  # fmt: skip
 
 

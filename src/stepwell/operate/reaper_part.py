@@ -13,8 +13,8 @@ from stepwell.store import Database, Wake
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
-# After more than two missed rounds it waits half a lease: live workers send a heartbeat every third of a lease. The lease
-# is the longest that any worker was configured with.
+# After more than two missed rounds it waits half a lease, the longest that a worker was configured with: live workers
+# send a heartbeat every third of a lease.
 MISSED_ROUNDS: Final = 2
 HEARTBEAT_GRACE_LEASES: Final = 0.5
 

@@ -61,7 +61,8 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
 # PostgreSQL the clock of the server decides, when the row is written (unless a clock was injected).
 _NOT_BEFORE_THE_LAST: Final = "coalesce((SELECT t.at FROM step_transitions t ORDER BY t.id DESC LIMIT 1), :now)"
 _TIME_OF_SERVER: Final = (
-    "CASE current_setting('stepwell.clock', true) WHEN 'injected' THEN CAST(:now AS timestamptz) ELSE clock_timestamp() END"
+    "CASE current_setting('stepwell.clock', true) WHEN 'injected' THEN CAST(:now AS timestamptz) "
+    "ELSE clock_timestamp() END"
 )
 
 
@@ -76,7 +77,9 @@ def _to_postgres(state: str) -> str:
 
 def _to_after_children_postgres(state: str) -> str:
     """The end of a parent is not before that of any child, whatever clock they were ended by."""
-    children = "SELECT max(c.updated_at) FROM steps c WHERE c.block_uuid = steps.child_block_uuid AND c.block_uuid <> c.uuid"
+    children = (
+        "SELECT max(c.updated_at) FROM steps c WHERE c.block_uuid = steps.child_block_uuid AND c.block_uuid <> c.uuid"
+    )
     return (
         f"state = {state}, actor = :actor, updated_at = greatest({_TIME_OF_SERVER}, ({children})), changed_from = state"
     )

@@ -1,4 +1,4 @@
-"""Times along a tree: no clock of any process can put a parent's end before its children's, or a start before its cause."""
+"""Times along a tree: no clock can put a parent's end before its children's, or a start before its cause."""
 
 from __future__ import annotations
 
@@ -76,6 +76,14 @@ def test_a_parent_does_not_fail_before_its_children_by_a_clock_that_is_behind(
     assert _at(engine, "bad", "Failed") <= _at(engine, "root", "Failed")
 
 
+def _misread(app: Stepwell, seconds: float) -> None:
+    app.database.now()
+    assert isinstance(app.database, PostgresDatabase)
+    assert app.database._reading is not None
+    time, elapsed = app.database._reading
+    app.database._reading = time + timedelta(seconds=seconds), elapsed
+
+
 @pytest.fixture
 def server_clocks(postgres_url: str) -> Iterator[tuple[Engine, Stepwell]]:
     """The same with the clock of the server, which two processes have read with different delays."""
@@ -83,12 +91,8 @@ def server_clocks(postgres_url: str) -> Iterator[tuple[Engine, Stepwell]]:
         engine = Engine(stack.enter_context(Stepwell(postgres_url)), ManualClock())
         worker = stack.enter_context(Stepwell(postgres_url))
         Engine(worker, ManualClock())
-        for app, seconds in ((engine.app, -HOUR), (worker, HOUR)):
-            app.database.now()
-            assert isinstance(app.database, PostgresDatabase)
-            assert app.database._reading is not None
-            time, elapsed = app.database._reading
-            app.database._reading = time + timedelta(seconds=seconds), elapsed
+        _misread(engine.app, -HOUR)
+        _misread(worker, HOUR)
         yield engine, worker
         assert engine.app.check_invariants() == []
 
@@ -98,7 +102,7 @@ def test_the_server_decides_the_time_of_every_transition_on_postgres(server_cloc
     now = engine.sql("SELECT clock_timestamp() AS now")[0]["now"]
     engine.plant("root(first > second), source, sink<source", group=GROUP)
     runner = worker.inline_runner()
-    engine.app.database._reading = worker.database._reading  # or the worker would not count as alive
+    _misread(engine.app, 2 * HOUR)  # or the worker would not count as alive
     for _ in range(6):
         engine.tick()
         for claim in runner.claim(10):

@@ -181,7 +181,7 @@ def test_every_change_of_state_in_sql_says_who_why_when_and_from_where() -> None
     for where, body in _state_changes():
         set_clause, _ = _set_clause_and_guard(body)
         if _assigned_expression(set_clause) is not None:
-                expected = ("changed_from = state", "actor = :actor", "reason = ", "updated_at = ")
+            expected = ("changed_from = state", "actor = :actor", "reason = ", "updated_at = ")
             silent += [f"{where}: {part}" for part in expected if part not in set_clause]
     assert silent == []
 
