@@ -28,9 +28,10 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         'steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)',
     ),
     # The columns that a transition returns: `store.changes.Change`.
-    "changes": dict.fromkeys(
+    "changes": dict.fromkeys((SQLITE, POSTGRES), "RETURNING @changed_columns"),
+    "changed_columns": dict.fromkeys(
         (SQLITE, POSTGRES),
-        "RETURNING id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
+        "id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
         "    updated_at AS at, attempts AS attempt, last_error AS error, duration",
     ),
     # Only the run that holds the lease may write.

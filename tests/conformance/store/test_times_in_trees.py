@@ -117,9 +117,8 @@ def test_the_server_decides_the_time_of_every_transition_on_postgres(server_cloc
     assert _at(engine, "source", "Completed") <= _at(engine, "sink", "Running")
 
 
+@pytest.mark.one_database  # on PostgreSQL the clock of the server decides
 def test_a_clock_that_was_set_back_does_not_put_a_start_before_its_cause_on_sqlite(engine: Engine) -> None:
-    if engine.app.database.dialect != "sqlite":
-        pytest.skip("on PostgreSQL the clock of the server decides")
     engine.plant("root(first > second, !unused), source, sink<source, chain > next", group=GROUP)
     for _ in range(30):
         engine.app.run_until_idle(slots=1, max_rounds=10_000)

@@ -129,14 +129,6 @@ WHERE (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.ke
        ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
 ORDER BY name @postgres(FOR UPDATE);
 
--- name: dispatch(ids, actor, tick, now)
-UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false
-WHERE id @in(SELECT a.step_id FROM steps_agenda a
-             WHERE a.step_id @in(:ids bigint) AND a.status = 'open' AND NOT a.key_blocked
-             @postgres(FOR UPDATE))
-  AND state = 'Pending'
-@changes;
-
 -- name: fence(group, owner, token, idle_ms)
 -- Locks the row of the group lock until the transaction ends: a takeover waits for it, and after a takeover this returns
 -- nothing. If the process is suspended in this transaction, the server ends its session, which frees the group.
