@@ -27,6 +27,7 @@ def _work(engine: Engine, worker: Stepwell, *labels: str) -> None:
     """Claim and finish these steps in the process of a worker; the dispatcher is that of the engine."""
     runner = worker.inline_runner()
     for label in labels:
+        worker.clock.sleep(AHEAD)  # each ends later than the one before, by this clock alone
         engine.tick()
         claims = {claim.step.label: claim for claim in runner.claim(10)}
         for name, claim in claims.items():
@@ -66,6 +67,7 @@ def test_a_parent_does_not_fail_before_its_children_by_a_clock_that_is_behind(
     engine, worker = processes
     engine.plant("root(bad)", group=GROUP)
     _work(engine, worker, "root")
+    worker.clock.sleep(AHEAD)
     runner = worker.inline_runner()
     engine.tick()
     (claim,) = runner.claim(1)
