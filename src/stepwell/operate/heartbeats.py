@@ -46,7 +46,7 @@ class Heartbeats:
 
     def _expire(self, row: WorkerHeartbeat) -> None:
         def work(tx: Transaction) -> int:
-            return reaping.expire_worker(tx, id=row.id, heartbeat_at=row.heartbeat_at, now=self._database.now())
+            return reaping.expire_worker(tx, worker=row.id, heartbeat_at=row.heartbeat_at, now=self._database.now())
 
         if self._database.transact(work):
             _LOGGER.warning(

@@ -98,7 +98,7 @@ def write_heartbeat(database: Database, worker_id: str, alive_seconds: float) ->
     """Extend a worker's `alive_until`; if it had lapsed, the keys in its lanes are decided again."""
 
     def work(tx: Transaction) -> tuple[bool, list[workers.LaneRow]]:
-        previous = workers.lock_worker(tx, id=worker_id)
+        previous = workers.lock_worker(tx, worker=worker_id)
         if previous is None:
             return False, []
         now = database.now()  # after any wait for other writers: a heartbeat must not be old when it is written

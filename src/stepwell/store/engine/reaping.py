@@ -56,7 +56,7 @@ def heartbeats(tx: Transaction) -> list[WorkerHeartbeat]:
 
 
 @change
-def expire_worker(tx: Transaction, *, id: str, heartbeat_at: datetime, now: datetime) -> int:
+def expire_worker(tx: Transaction, *, worker: str, heartbeat_at: datetime, now: datetime) -> int:
     """End the lease of a worker, unless it has written another heartbeat."""
     ...
 

@@ -50,7 +50,7 @@ def lanes_of_worker(tx: Transaction, *, worker: str) -> list[LaneRow]: ...
 
 
 @query
-def lock_worker(tx: Transaction, *, id: str) -> datetime | None:
+def lock_worker(tx: Transaction, *, worker: str) -> datetime | None:
     """Lock its row; returns until when it counted as alive, None if it is not registered."""
     ...
 

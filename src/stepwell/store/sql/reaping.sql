@@ -17,8 +17,8 @@ WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
 -- name: heartbeats()
 SELECT id, heartbeat_at, alive_until FROM steps_workers WHERE alive_until > heartbeat_at;
 
--- name: expire_worker(id, heartbeat_at, now)!
-UPDATE steps_workers SET alive_until = :now WHERE id = :id AND heartbeat_at = :heartbeat_at AND alive_until > :now;
+-- name: expire_worker(worker, heartbeat_at, now)!
+UPDATE steps_workers SET alive_until = :now WHERE id = :worker AND heartbeat_at = :heartbeat_at AND alive_until > :now;
 
 -- name: unclaimed(now, before)
 -- Dispatched steps whose lane no live worker serves, or that no worker has claimed since `before`.

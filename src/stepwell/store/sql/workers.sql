@@ -15,9 +15,9 @@ SELECT 1 AS yes FROM steps_workers WHERE id = :worker;
 -- name: lanes_of_worker(worker)
 SELECT queue, action FROM steps_worker_lanes WHERE worker_id = :worker;
 
--- name: lock_worker(id)
+-- name: lock_worker(worker)
 -- Until when it counted as alive. The row stays locked until its heartbeat is written.
-SELECT alive_until FROM steps_workers WHERE id = :id @postgres(FOR NO KEY UPDATE);
+SELECT alive_until FROM steps_workers WHERE id = :worker @postgres(FOR NO KEY UPDATE);
 
 -- name: heartbeat(id, now, alive_until)!
 UPDATE steps_workers SET heartbeat_at = :now, alive_until = :alive_until WHERE id = :id;
