@@ -158,8 +158,8 @@ def test_any_operations_in_any_order_agree_with_the_model_on_postgres(postgres_u
 def _emptied(url: str) -> Opener:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "TRUNCATE steps, step_dependencies, step_transitions, workflows, workers, worker_lanes, steps_agenda, "
-            "steps_unconcluded, steps_marks, steps_dispatcher_ticks RESTART IDENTITY CASCADE"
+            "TRUNCATE steps, step_dependencies, step_transitions, steps_workflows, steps_workers, steps_worker_lanes, "
+            "steps_agenda, steps_unconcluded, steps_marks, steps_dispatcher_ticks RESTART IDENTITY CASCADE"
         )
         connection.execute("ALTER SEQUENCE steps_round_robin RESTART")
         connection.execute("UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, ended_early = false")
