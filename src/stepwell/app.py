@@ -233,6 +233,7 @@ class Stepwell:
                 crew.run()
             finally:
                 self._crews.remove(crew)
+                self.database.limit_waiting()  # no part has to end any more
 
     def running(self, **worker: Unpack[WorkerOptions]) -> Background:
         """The same in threads, during a `with` or `async with` block: for a program with a main loop of its own."""

@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from stepwell import NOT_COMPLETED, Job, NewStep, Retry, StepRef, Stepwell, StepwellError, current_step
+from stepwell.store import database
+from stepwell.store.sqlite import connections as sqlite_connections
 from tests.survival import failpoints
 
 DATABASE = "STEPWELL_TEST_DATABASE"
 FOLDER = "STEPWELL_TEST_FOLDER"
+PATIENCE = "STEPWELL_TEST_PATIENCE"  # how many seconds a worker waits for the lock of SQLite; unset: as usual
 
 _APPS: dict[int, Stepwell] = {}
 
@@ -46,6 +49,9 @@ def note(event: str, **facts: Any) -> None:
 def make() -> Stepwell:
     app = _APPS[os.getpid()] = Stepwell(os.environ[DATABASE])
     define(app)
+    if PATIENCE in os.environ:
+        for module, name in ((sqlite_connections, "BUSY_SECONDS"), (database, "CONFLICT_SECONDS")):
+            setattr(module, name, float(os.environ[PATIENCE]))
     failpoints.arm(folder())
     return app
 

@@ -164,6 +164,10 @@ class Cluster:
         """The states that a step went through, with their reasons."""
         return [(str(change.to_state), change.reason) for change in self.app.history(self.refs[label])]
 
+    def rescues(self, label: str) -> int:
+        """How many times it was rescued in its life, whether or not the death counted against it."""
+        return sum(reason == "rescued" for _, reason in self.path(label))
+
     def run_log(self) -> Iterator[Entry]:
         file = self.folder / "run_log"
         for line in file.read_text().splitlines() if file.exists() else ():

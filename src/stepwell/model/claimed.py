@@ -43,6 +43,7 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     checkpoint: str | None = None
     response: str | None = None  # only with a stage: recorded by an earlier attempt
     was_open: bool | int = False  # claimed without having been dispatched by a tick
+    begun: bool | int = True  # false: claimed ahead, and not on record as begun
 
     @property
     def has_neighbours(self) -> bool:

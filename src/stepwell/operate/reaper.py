@@ -16,6 +16,7 @@ from typing import Final, TypedDict
 from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
+from stepwell.operate.heartbeats import Heartbeats
 from stepwell.run.finish import MAX_RESCUES
 from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.share.limits import recheck_keys_of_dead_workers
@@ -81,6 +82,7 @@ class Reaper:
         self._stalled_seconds = stalled_seconds
         self._retention_seconds = dead_worker_retention_seconds
         self._rescues = rescues
+        self._heartbeats = Heartbeats(database)
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the first runnable step, and since when
         self._reported_stalled: set[str] = set()
 
@@ -88,7 +90,10 @@ class Reaper:
         """Check everything once."""
         reaped = Reaped()
         self._report_stalled_groups(reaped)  # first: it only reads, and the rest may have to wait for a lock
-        for row in self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
+        self._heartbeats.expire_from_the_future()
+        if dead := self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
+            self._database.let_writers_pass()  # one of them may be a heartbeat
+        for row in dead:
             self._end_dead_lease(row, reaped)
         self._recover_unclaimed(reaped)
         now = self._database.now()
@@ -98,26 +103,31 @@ class Reaper:
             self._delete_expired_rows(reaped, now)
         return reaped
 
+    def longest_lease(self) -> float:
+        """The longest lease of all workers, in seconds."""
+        return self._heartbeats.longest_lease()
+
     def _end_dead_lease(self, row: DeadLease, reaped: Reaped) -> None:
         step_id, token, worker = row.id, row.lease_token, row.lease_worker
-        now = self._database.now()
         if row.state is not State.RUNNING:
             if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
                 reaped.leases_released.append(step_id)
             return
-        error = f"the lease of worker {worker} expired: {_why_dead(row, now)}"
-        retry_at = now + timedelta(seconds=random.uniform(0, _spread_seconds(row)))
+        error = f"the lease of worker {worker} expired: {_why_dead(row, self._database.now())}"
+        delay = timedelta(seconds=random.uniform(0, _spread_seconds(row)))
 
         def work(tx: Transaction) -> State | None:
             # This transaction may have waited for a lock, and the worker may have sent a heartbeat meanwhile.
-            if reaping.is_lease_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
+            now = self._database.now()
+            if reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is None:
                 return None
             changes = runs.rescue(
                 tx,
                 id=step_id,
                 token=token,
-                dispatch_after=retry_at,
+                dispatch_after=now + delay,
                 limit=self._rescues,
+                began=False,  # only if it is on record
                 error=error,
                 actor=ACTOR,
                 now=now,
@@ -144,7 +154,7 @@ class Reaper:
         for row in found:
 
             def work(tx: Transaction, step_id: int = row.id) -> bool:
-                return bool(reaping.recover(tx, id=step_id, actor=ACTOR, now=now))
+                return bool(reaping.recover(tx, id=step_id, actor=ACTOR, now=self._database.now()))
 
             if self._database.transact(work):
                 reaped.recovered.append(row.id)

@@ -8,16 +8,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from stepwell.operate.reaper import Reaper
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.service.part import Part
 from stepwell.store import Database, Wake
-from stepwell.store.engine import reaping
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
-# After more than two missed rounds it waits half of the longest lease: live workers send a heartbeat every third.
+# After more than two missed rounds it waits half a lease, the longest that a worker was configured with: live workers
+# send a heartbeat every third of a lease.
 MISSED_ROUNDS: Final = 2
-HEARTBEAT_GRACE_SECONDS: Final = ALIVE_SECONDS / 2  # of a lease of the usual length
+HEARTBEAT_GRACE_LEASES: Final = 0.5
 
 
 class ReaperPart(Part):
@@ -40,17 +39,13 @@ class ReaperPart(Part):
         if late > MISSED_ROUNDS * self._reaper.round_seconds:
             # The machine was suspended, the database was down or this process was stopped: all workers look dead, and
             # most are not.
-            pause = self._grace_seconds()
+            pause = HEARTBEAT_GRACE_LEASES * self._reaper.longest_lease()
             _LOGGER.warning("reaper did not run for %.1f s; waiting %.1f s for heartbeats", late, pause)
         else:
             self._rescued += len(self._reaper.round().rescued)
             pause = self._reaper.round_seconds
         self._next, self._expected = elapsed + pause, self._database.now() + timedelta(seconds=pause)
         return pause
-
-    def _grace_seconds(self) -> float:
-        leases = [row.alive_until - row.heartbeat_at for row in self._database.read(reaping.worker_times)]
-        return max(leases).total_seconds() / 2 if leases else HEARTBEAT_GRACE_SECONDS
 
     def report(self) -> str:
         return f"{self._rescued:,} rescued" if self._rescued else ""

@@ -25,27 +25,27 @@ class DirectChannel:
     def __init__(self, database: Database, finisher: Finisher, claim: Claim) -> None:
         self._database = database
         self._finisher = finisher
-        self._claim = claim
+        self.claim = claim
         self._cancelled = False
         self.is_abandoned = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
-        return self._finisher.record(self._claim, stage, response, children)
+        return self._finisher.record(self.claim, stage, response, children)
 
     def checkpoint(self, data: str) -> bool:
-        return self._finisher.checkpoint(self._claim, data)
+        return self._finisher.checkpoint(self.claim, data)
 
     def progress(self, done: float, total: float | None) -> None:
-        self._finisher.note(self._claim, progress=(done, total))
+        self._finisher.note(self.claim, progress=(done, total))
 
     def log(self, level: str, message: str) -> None:
-        self._finisher.note(self._claim, logs=[LogEntry(self._database.now(), level, message)])
+        self._finisher.note(self.claim, logs=[LogEntry(self._database.now(), level, message)])
 
     def cancel_requested(self) -> bool:
         return self._cancelled
 
     def related(self, of: int | None) -> list[RelatedStep]:
-        return read_related(self._database, self._claim.step_id, of)
+        return read_related(self._database, self.claim.step_id, of)
 
     def request_cancel(self) -> None:
         self._cancelled = True

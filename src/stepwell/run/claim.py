@@ -51,20 +51,39 @@ class Claimer:
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
+        self.has_left_some = False  # the last claim: steps that are not claimed ahead, or that others took
 
-    def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
-        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs."""
+    def claim(
+        self,
+        tx: Transaction,
+        limit: int,
+        running: Mapping[str, int] = MappingProxyType({}),
+        starting: int | None = None,
+    ) -> list[Claim]:
+        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs.
+
+        The first `starting` of them (None: all) begin at once, in free slots; the others are claimed ahead.
+        """
+        self.has_left_some = False
         if self._worker.seconds_left() <= 0:
             return []  # under an expired row, the steps would be rescued at once and run twice
         self._turn += 1
-        return self._claim(tx, self._pick(tx, limit, running))
+        return self._claim(tx, self._pick(tx, limit, running), starting)
 
-    def _claim(self, tx: Transaction, ids: list[int]) -> list[Claim]:
+    def _claim(self, tx: Transaction, ids: list[int], starting: int | None = None) -> list[Claim]:
         if not ids:
             return []
-        now = self._database.now()  # inside the transaction, which may have waited for the one that dispatched
-        worker = self._worker
-        steps = claims.claim_steps(tx, ids, worker=worker.id, hostname=worker.hostname, now=now, margin=MARGIN_SECONDS)
+        worker, now = self._worker, self._database.now()  # after the wait for other claims and for the dispatch
+        steps = claims.claim_steps(
+            tx,
+            ids,
+            starting=ids[:starting],
+            worker=worker.id,
+            hostname=worker.hostname,
+            now=now,
+            margin=MARGIN_SECONDS,
+        )
+        self.has_left_some = len(steps) < len(ids)
         set_aside = _set_aside_unreadable(tx, steps, worker.id, now) if tx.has_read_bad_text else set[int]()
         claimed = {
             step.id: Claim(step.id, step.lease_token, worker.id, step, worker.expires_at)

@@ -61,6 +61,8 @@ class Exchange:
         claims: list[Claim] = []
         if self._in_flight.endings or want:
             claims = self._write_and_claim(want)
+            if want and self._claimer.has_left_some:
+                self._pace.stop_claiming_ahead()  # or slots would never be free for them
             if want and len(claims) == want:
                 self._polls.add(now)  # there may be more
         self._polls.ensure_one(now)
@@ -102,7 +104,10 @@ class Exchange:
         return claims
 
     def _claim(self, tx: Transaction, want: int) -> list[Claim]:
-        return self._claimer.claim(tx, want, self._in_flight.unfinished_by_action()) if want else []
+        if not want:
+            return []
+        starting = max(0, self._executor.free() - len(self._in_flight.waiting))
+        return self._claimer.claim(tx, want, self._in_flight.unfinished_by_action(), starting)
 
     def _write_one_by_one(self) -> None:
         """The database rejects one of them: fail that step, and write the others."""

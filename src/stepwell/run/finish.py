@@ -161,10 +161,11 @@ class Finisher:
 
     def release_lease(self, claim: Claim) -> bool:
         """Release the lease: the run has ended, whatever the state of the step."""
-        now = self._database.now()
-        return bool(
-            self._database.transact(lambda tx: runs.release_lease(tx, id=claim.step_id, token=claim.token, now=now))
-        )
+
+        def work(tx: Transaction) -> bool:
+            return bool(runs.release_lease(tx, id=claim.step_id, token=claim.token, now=self._database.now()))
+
+        return self._database.transact(work)
 
 
 def _when(ending: Ending, now: datetime) -> datetime | None:
@@ -198,7 +199,9 @@ def _apply(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list
                 tx, **lease, dispatch_after=when, limit=ending.limit, error=error, stage=stage, actor=actor, now=now
             )
         case "rescue":
-            return runs.rescue(tx, **lease, dispatch_after=when, limit=ending.limit, error=error, actor=actor, now=now)
+            return runs.rescue(
+                tx, **lease, dispatch_after=when, limit=ending.limit, began=True, error=error, actor=actor, now=now
+            )
         case "fail":
             return runs.fail(
                 tx, **lease, reason=ending.reason, error=error, stack=stack, stage=stage, duration=duration,

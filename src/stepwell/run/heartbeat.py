@@ -33,6 +33,8 @@ STOP_SECONDS: Final = 2.0
 # reports every attempt, and one that fails takes as long as a connection timeout.
 SILENCE_SECONDS: Final = 20.0
 _REPORT: Final = struct.Struct("!d")  # when a heartbeat was written, by `since_boot`; 0.0: it could not be written
+# After a failure: the next one must not come later than the reaper expects it once the database can be written again.
+RETRY_SECONDS: Final = 0.2
 
 
 class Heartbeat(ABC):
@@ -58,12 +60,14 @@ class ThreadHeartbeat(Heartbeat):
         self._thread.start()
 
     def _run(self, worker: WorkerRow) -> None:
-        pause = worker.alive_seconds / HEARTBEATS_PER_LEASE
+        pause = interval = worker.alive_seconds / HEARTBEATS_PER_LEASE
         while not self._stop.wait(pause):
             try:
                 worker.heartbeat()
+                pause = interval
             except Exception as error:
-                _LOGGER.warning("cannot write the heartbeat: %s", error)
+                pause = min(interval, RETRY_SECONDS)
+                _LOGGER.warning("cannot write the heartbeat; retrying in %.1f s: %s", pause, error)
 
     def stop(self) -> None:
         self._stop.set()
@@ -152,7 +156,7 @@ def main() -> None:
     database = None
     # The pipe closes when the worker dies, unless a process that it forked still holds it open: check the parent too.
     while not gone.is_set() and os.getppid() == task["pid"]:
-        written_at = 0.0
+        written_at, pause = 0.0, task["alive"] / HEARTBEATS_PER_LEASE
         try:
             if database is None:
                 database = open_database(task["url"], SystemClock())
@@ -161,10 +165,11 @@ def main() -> None:
             if not is_stopped(task["pid"]) and write_heartbeat(database, task["worker"], task["alive"]):
                 written_at = at
         except StepwellError as error:
-            _LOGGER.warning("cannot write the heartbeat: %s", error)
+            pause = min(pause, RETRY_SECONDS)
+            _LOGGER.warning("cannot write the heartbeat; retrying in %.1f s: %s", pause, error)
         with suppress(OSError):  # the worker is gone, or was suspended for so long that the pipe is full
             os.write(sys.stdout.fileno(), _REPORT.pack(written_at))
-        gone.wait(task["alive"] / HEARTBEATS_PER_LEASE)
+        gone.wait(pause)
     os._exit(0)  # the reading thread may still block on stdin
 
 

@@ -154,4 +154,4 @@ class _InlineChannel(DirectChannel):
     """Nothing supervises an inline run, so it checks its own lease."""
 
     def cancel_requested(self) -> bool:
-        return not self._finisher.holds_lease(self._claim)
+        return not self._finisher.holds_lease(self.claim)

@@ -119,14 +119,17 @@ class WorkerRow:
 
 def write_heartbeat(database: Database, worker_id: str, alive_seconds: float) -> bool:
     """Extend a worker's `alive_until`; if it had lapsed, the keys in its lanes are decided again."""
-    now = database.now()
-    alive_until = now + timedelta(seconds=alive_seconds)
 
-    def work(tx: Transaction) -> tuple[list[workers.LaneRow], int]:
-        lanes = workers.lanes_if_lapsed(tx, worker=worker_id, now=now)
-        return lanes, workers.heartbeat(tx, id=worker_id, now=now, alive_until=alive_until)
+    def work(tx: Transaction) -> tuple[bool, list[workers.LaneRow]]:
+        previous = workers.lock_worker(tx, worker=worker_id)
+        if previous is None:
+            return False, []
+        now = database.now()  # after any wait for other writers: a heartbeat must not be old when it is written
+        workers.heartbeat(tx, id=worker_id, now=now, alive_until=now + timedelta(seconds=alive_seconds))
+        return True, workers.lanes_of_worker(tx, worker=worker_id) if previous <= now else []
 
-    lanes, changed = database.transact(work)
+    is_registered, lanes = database.transact(work)
     if lanes:
-        recheck_keys_of_lanes(database, {lane.queue for lane in lanes}, {lane.action for lane in lanes}, worker_id, now)
-    return bool(changed)
+        queues, actions = {lane.queue for lane in lanes}, {lane.action for lane in lanes}
+        recheck_keys_of_lanes(database, queues, actions, worker_id, database.now())
+    return is_registered

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -27,6 +28,7 @@ class Settings:
     max_connections: int | None = None
     lease_seconds: Callable[[], float] = lambda: LEASE_SECONDS  # the shortest of this process so far
     idle_seconds: Callable[[], float | None] = lambda: None
+    may_wait: Callable[[float, float], bool] = lambda started, seconds: time.monotonic() < started + seconds
 
 
 class Connections(ABC):
@@ -54,6 +56,9 @@ class Connections(ABC):
 
         If the body raises, its own writes are undone, and the caller's transaction is as it was before.
         """
+
+    def let_writers_pass(self) -> None:  # noqa: B027 - PostgreSQL has many writers
+        """See `Database.let_writers_pass`."""
 
     @abstractmethod
     def listen(self) -> Listener:

@@ -7,6 +7,7 @@ serialization failure) the whole transaction is retried, quickly and many times.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -66,6 +67,7 @@ class Database:
         self._ready: Connections | None = None
         self._preparing: Connections | None = None  # connected, but the schema is not checked yet
         self._is_closed = False
+        self._waits_until = math.inf
         self._lost: str | None = None  # why it cannot be opened in this process
         self._inherited: Connections | None = None  # while the process forks
         self._is_held_for_fork = False
@@ -112,6 +114,7 @@ class Database:
             self.max_connections,
             lambda: self.lease_seconds,
             lambda: self.idle_seconds,
+            self._may_wait,
         )
 
     def close(self) -> None:
@@ -130,6 +133,18 @@ class Database:
         """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.connections.now()
 
+    def limit_waiting(self, until: float = math.inf) -> None:
+        """From this time (of `time.monotonic`) on, do not wait for other writers: a transaction is tried once.
+
+        For a process that must end, and whose writes somebody else blocks. Safe in signal handlers and in any thread;
+        it also ends the waits that are under way.
+        """
+        self._waits_until = until
+
+    def _may_wait(self, started: float, seconds: float) -> bool:
+        """Whether a transaction that has waited since `started`, for at most `seconds`, may wait longer."""
+        return time.monotonic() < min(started + seconds, self._waits_until)
+
     def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
         """Run `work` in a transaction of its own, and again after a conflict.
 
@@ -145,7 +160,7 @@ class Database:
             except Conflict as conflict:
                 if isinstance(conflict, Suspended):
                     started = time.monotonic()  # the time before that was not spent waiting for others
-                if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
+                if attempt + 1 == CONFLICT_TRIES or not self._may_wait(started, CONFLICT_SECONDS):
                     was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
                     raise (DatabaseUnavailable if was_dead else DatabaseBusy)(
                         f"the database stayed busy for {attempt + 1} tries ({conflict}); nothing was written. Look for "
@@ -158,6 +173,10 @@ class Database:
                     self.hooks.committed(tx.changes)
                 return result
         raise AssertionError("unreachable")
+
+    def let_writers_pass(self) -> None:
+        """Where only one can write at a time: return when those that wait for their turn now have had it."""
+        self.connections.let_writers_pass()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a read-only transaction."""

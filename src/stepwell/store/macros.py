@@ -28,9 +28,10 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         'steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)',
     ),
     # The columns that a transition returns: `store.changes.Change`.
-    "changes": dict.fromkeys(
+    "changes": dict.fromkeys((SQLITE, POSTGRES), "RETURNING @changed_columns"),
+    "changed_columns": dict.fromkeys(
         (SQLITE, POSTGRES),
-        "RETURNING id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
+        "id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
         "    updated_at AS at, attempts AS attempt, last_error AS error, duration",
     ),
     # Only the run that holds the lease may write.
@@ -39,26 +40,61 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL",
     ),
     "release": dict.fromkeys((SQLITE, POSTGRES), "lease_worker = NULL, lease_deadline = NULL"),
+    # The run has ended, and its process is alive: deaths are counted in a row.
+    "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true"),
+    # Whether the run has begun: the caller or the row knows.
+    "has_begun": dict.fromkeys((SQLITE, POSTGRES), "(begun OR CAST(:began AS boolean))"),
     # Completed, or Running until the children have concluded.
     "own_code_done": dict.fromkeys(
         (SQLITE, POSTGRES),
         "reason = CASE WHEN has_children THEN 'waiting_for_children' END,\n"
         "    completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,\n"
         "    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,\n"
+        "    rescues = 0, begun = true,\n"
         "    lease_worker = NULL, lease_deadline = NULL",
     ),
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
 }
 
 
-def _to(state: str) -> str:
+# The time of a transition must not be before that of one that led to it, whichever process wrote that one. On SQLite
+# there is one writer at a time, so no time is before the last one in the history: also if the clock was set back. On
+# PostgreSQL the clock of the server decides, when the row is written (unless a clock was injected).
+_NOT_BEFORE_THE_LAST: Final = (
+    # The condition makes it a seek, which no planner can turn into a scan.
+    "coalesce((SELECT t.at FROM step_transitions t WHERE t.id <= 9223372036854775807 ORDER BY t.id DESC LIMIT 1), :now)"
+)
+_TIME_OF_SERVER: Final = (
+    "CASE current_setting('stepwell.clock', true) WHEN 'injected' THEN CAST(:now AS timestamptz) "
+    "ELSE clock_timestamp() END"
+)
+
+
+def _to_sqlite(state: str) -> str:
     """A transition sets the new state, the actor, the time and the previous state (which the triggers read)."""
-    return f"state = {state}, actor = :actor, updated_at = :now, changed_from = state"
+    return f"state = {state}, actor = :actor, updated_at = max(:now, {_NOT_BEFORE_THE_LAST}), changed_from = state"
+
+
+def _to_postgres(state: str) -> str:
+    return f"state = {state}, actor = :actor, updated_at = {_TIME_OF_SERVER}, changed_from = state"
+
+
+def _to_after_children_postgres(state: str) -> str:
+    """The end of a parent is not before that of any child, whatever clock they were ended by."""
+    children = (
+        "SELECT max(c.updated_at) FROM steps c WHERE c.block_uuid = steps.child_block_uuid AND c.block_uuid <> c.uuid"
+    )
+    return (
+        f"state = {state}, actor = :actor, updated_at = greatest({_TIME_OF_SERVER}, ({children})), changed_from = state"
+    )
 
 
 def _batch_to(state: str) -> str:
     """The same in a SQLite statement that runs the effects itself, once for all its rows."""
-    return f"batch = :batch, state = {state}, actor = :actor, updated_at = max(updated_at, :now), changed_from = state"
+    return (
+        f"batch = :batch, state = {state}, actor = :actor, "
+        f"updated_at = max(updated_at, :now, {_NOT_BEFORE_THE_LAST}), changed_from = state"
+    )
 
 
 def _ready(row: str) -> str:
@@ -173,8 +209,7 @@ def _whole(value: str) -> str:
 
 
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
-    "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry,
-    "takes_room": _takes_room,
+    "legal": _legal, "ready": _ready, "eligible": _eligible, "agenda_entry": _agenda_entry, "takes_room": _takes_room,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,
@@ -182,12 +217,16 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "in": _in_sqlite,
     "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
     "array": lambda what: _parameter(what)[0],
+    "to": _to_sqlite,
+    "to_after_children": _to_sqlite,
     "batch_to": _batch_to,
     "moment": _moment,
     "uuid": _uuid,
     "whole": _whole,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
+    "to": _to_postgres,
+    "to_after_children": _to_after_children_postgres,
     "sqlite": lambda what: "",
     "postgres": lambda what: what,
     "in": _in_postgres,

@@ -16,7 +16,7 @@ from stepwell.operate.reaper import (
     STALLED_SECONDS,
     UNCLAIMED_SECONDS,
 )
-from stepwell.operate.reaper_part import HEARTBEAT_GRACE_SECONDS, ReaperPart
+from stepwell.operate.reaper_part import HEARTBEAT_GRACE_LEASES, ReaperPart
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support.engine import Engine, raised, returned
@@ -233,7 +233,7 @@ def test_a_reaper_that_was_suspended_waits_for_the_next_heartbeats(engine: Engin
         reaper.round(())
         assert (engine.state("living"), engine.state("dead")) == ("Running", "Running")
         living.worker.heartbeat()
-        engine.clock.advance(HEARTBEAT_GRACE_SECONDS)
+        engine.clock.advance(HEARTBEAT_GRACE_LEASES * ALIVE_SECONDS)
         reaper.round(())
         states = {claim.worker: str(engine.app.step(claim.step_id).state) for claim in (first, second)}
         assert states == {living.worker.id: "Running", dead.worker.id: "Pending"}
@@ -243,7 +243,7 @@ def test_a_reaper_that_was_suspended_waits_for_half_of_the_longest_lease(engine:
     reaper = ReaperPart(engine.app.reaper(), engine.app.database)
     reaper.round(())
     engine.clock.advance(1000)
-    assert reaper.round(()) == HEARTBEAT_GRACE_SECONDS  # no worker is known
+    assert reaper.round(()) == HEARTBEAT_GRACE_LEASES * ALIVE_SECONDS  # no worker is known
     with engine.worker() as short, engine.worker() as longer:
         for runner, seconds in ((short, 2.0), (longer, 6.0)):
             runner.worker.alive_seconds = seconds

@@ -21,6 +21,7 @@ from stepwell.model.errors import DatabaseBusy
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.step import StepRef
 from stepwell.store import Conflict, Database, Transaction
+from stepwell.store.engine.placement import ExistingStep
 
 
 class Creator:
@@ -85,6 +86,7 @@ class Creator:
             refuse_taken_uuids(tx, placements)
             names = self._names.for_drafts(tx, drafts)
             in_order, neighbours = place(tx, placements, names, known)
+            now = max([now, *(each.parent.updated_at for each in placements if isinstance(each.parent, ExistingStep))])
             insert(tx, in_order, now)
             write_neighbours(tx, neighbours, placements)
             enrol_created(tx, placements, neighbours, now)

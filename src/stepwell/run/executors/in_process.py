@@ -39,6 +39,9 @@ class InProcessExecutor(Executor):
     def free(self) -> int:
         return self.slots - len(self._channels)
 
+    def running(self) -> list[Claim]:
+        return [channel.claim for channel in self._channels.values()]
+
     def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
         for claim in taken:

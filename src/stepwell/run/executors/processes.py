@@ -62,6 +62,9 @@ class ProcessExecutor(Executor):
     def free(self) -> int:
         return sum(slot.is_free for slot in self._slots)
 
+    def running(self) -> list[Claim]:
+        return [slot.queue.runs[0][1] for slot in self._slots if slot.queue.runs]
+
     def prefetched(self) -> int:
         return sum(max(0, len(slot.queue.runs) - 1) for slot in self._slots)
 

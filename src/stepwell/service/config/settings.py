@@ -166,7 +166,7 @@ class ReaperSettings:
     rescues: int = setting(
         3,
         WholeNumber(0),
-        "Times that a step is rescued from a dead worker or slot; the next death fails it.",
+        "Deaths in a row, of its worker or slot, from which a step is rescued; the next one fails it.",
         constant="run.finish:MAX_RESCUES",
     )
 

@@ -48,4 +48,8 @@ def invariant_1_times_do_not_run_backwards(tx: Transaction) -> list[FindingRow]:
 
 
 @query
+def invariant_1_times_follow_the_tree(tx: Transaction) -> list[FindingRow]: ...
+
+
+@query
 def invariant_7_keys_are_not_exceeded(tx: Transaction) -> list[FindingRow]: ...

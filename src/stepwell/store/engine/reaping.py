@@ -28,20 +28,15 @@ class Unclaimed(msgspec.Struct, frozen=True):
     action: str
 
 
-class NextRunnable(msgspec.Struct, frozen=True):
-    group: str
-    step_id: int
-
-
-class WorkerTimes(msgspec.Struct, frozen=True):
+class WorkerHeartbeat(msgspec.Struct, frozen=True):
+    id: str
     heartbeat_at: datetime
     alive_until: datetime
 
 
-@query
-def worker_times(tx: Transaction) -> list[WorkerTimes]:
-    """When each worker was last seen, and until when it counts as alive."""
-    ...
+class NextRunnable(msgspec.Struct, frozen=True):
+    group: str
+    step_id: int
 
 
 @query
@@ -51,6 +46,18 @@ def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
 @query
 def is_lease_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
     """The same check for one lease, repeated in the transaction that ends it."""
+    ...
+
+
+@query
+def heartbeats(tx: Transaction) -> list[WorkerHeartbeat]:
+    """The last heartbeat of every worker that has not expired."""
+    ...
+
+
+@change
+def expire_worker(tx: Transaction, *, worker: str, heartbeat_at: datetime, now: datetime) -> int:
+    """End the lease of a worker, unless it has written another heartbeat."""
     ...
 
 

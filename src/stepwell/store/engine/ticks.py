@@ -9,6 +9,7 @@ import msgspec
 
 from stepwell.model.states import State
 from stepwell.store.changes import Change
+from stepwell.store.engine.claims import new_batch
 from stepwell.store.statement import change, query, transition_in_tick
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
@@ -109,7 +110,9 @@ def pick(tx: Transaction, *, group: str, now: datetime, limit: int, spare: int, 
 
 
 @transition_in_tick
-def dispatch(tx: Transaction, *, ids: Sequence[int], actor: str, tick: int, now: datetime) -> list[Change]: ...
+def dispatch(
+    tx: Transaction, *, ids: Sequence[int], actor: str, tick: int, now: datetime, batch: int
+) -> list[Change]: ...
 
 
 def dispatch_picked(
@@ -118,7 +121,7 @@ def dispatch_picked(
     """Move steps from Pending to Dispatched and wake the workers."""
     if not ids:
         return []
-    changes = dispatch(tx, ids=ids, actor=actor, tick=tick, now=now)
+    changes = dispatch(tx, ids=ids, actor=actor, tick=tick, now=now, batch=new_batch())
     record_selection(tx, group=group, now=now)
     if changes:
         tx.wake(Wake.WORK)

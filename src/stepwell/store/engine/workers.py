@@ -46,8 +46,12 @@ def is_registered(tx: Transaction, *, worker: str) -> bool | None: ...
 
 
 @query
-def lanes_if_lapsed(tx: Transaction, *, worker: str, now: datetime) -> list[LaneRow]:
-    """The lanes of a worker, if its heartbeat has lapsed."""
+def lanes_of_worker(tx: Transaction, *, worker: str) -> list[LaneRow]: ...
+
+
+@query
+def lock_worker(tx: Transaction, *, worker: str) -> datetime | None:
+    """Lock its row; returns until when it counted as alive, None if it is not registered."""
     ...
 
 

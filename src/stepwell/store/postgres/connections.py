@@ -62,6 +62,7 @@ class PostgresConnections(Connections):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._address, self._namespace = split_url(settings.url)
+        self._has_server_clock = isinstance(self.clock, SystemClock)
         self._reading: tuple[datetime, float] | None = None
         self._prepares = True
         self._sent_at: dict[Wake, float] = {}
@@ -89,7 +90,7 @@ class PostgresConnections(Connections):
 
     def now(self) -> datetime:
         """The server's clock, read every 30 s and advanced by the time since boot: machines need not be in sync."""
-        if not isinstance(self.clock, SystemClock):
+        if not self._has_server_clock:
             return self.clock.now()
         if self._reading is None:
             with self.transaction(write=False):
@@ -102,7 +103,8 @@ class PostgresConnections(Connections):
         """Read the server's clock before a transaction: inside one, it would take a second connection."""
         elapsed = since_boot()
         if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
-            self._reading = (schema.database_time(tx).astimezone(UTC), elapsed)
+            # The time after the answer, so that `now` is never ahead of the server: what it reads is already past.
+            self._reading = (schema.database_time(tx).astimezone(UTC), since_boot())
 
     @property
     def _idle_seconds(self) -> float:
@@ -127,6 +129,8 @@ class PostgresConnections(Connections):
         self._sessions.add(connection)
         connection.prepared_max = PREPARED_MAX
         read_as_text(connection)
+        if not self._has_server_clock:
+            connection.execute("SELECT set_config('stepwell.clock', 'injected', false)")  # see `_TIME_OF_SERVER`
         self._detect_pooler(connection)
 
     def _detect_pooler(self, connection: psycopg.Connection[Any]) -> None:
@@ -146,7 +150,7 @@ class PostgresConnections(Connections):
                 connection.prepare_threshold = None
             tx = PostgresTransaction(connection, self.hooks, self._should_send, self._namespace)
             try:
-                if isinstance(self.clock, SystemClock):
+                if self._has_server_clock:
                     self._read_clock(tx)
                     tx.has_begun = False
                 if not single:

@@ -81,6 +81,37 @@ SELECT step_id AS id, 'its history has a timestamp earlier than the one before' 
 FROM (SELECT step_id, at, lag(at) OVER (PARTITION BY step_id ORDER BY id) AS before FROM step_transitions) AS chain
 WHERE at < before;
 
+-- name: invariant_1_times_follow_the_tree()
+-- A moment that is rebuilt from the history must be one that existed: a parent completes after its children, and a step
+-- starts after its parent, its dependencies and the index before its own. (Concluded states are final. The order of a block
+-- is not checked where a step joined it after the next index had started.)
+SELECT p.id, 'its history has it Completed before its child ' || c.id AS finding
+FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
+WHERE p.state = 'Completed' AND p.reason = 'children_concluded' AND c.type = 'default'
+  AND (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = p.id)
+      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = c.id AND t.to_state IN ('Completed', 'Skipped'))
+UNION ALL
+SELECT c.id, 'its history has it Running before its parent ' || c.parent_step_id FROM steps c
+WHERE c.parent_step_id IS NOT NULL
+  AND (SELECT min(t.at) FROM step_transitions t WHERE t.step_id = c.id AND t.to_state = 'Running')
+      < (SELECT min(t.at) FROM step_transitions t WHERE t.step_id = c.parent_step_id AND t.to_state = 'Running')
+UNION ALL
+SELECT s.id, 'its history has it Running before its dependency ' || e.depends_on_id || ' had concluded'
+FROM step_dependencies e JOIN steps s ON s.id = e.step_id
+WHERE s.trigger_rule = 'all_concluded'
+  AND (SELECT min(t.at) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')
+      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = e.depends_on_id AND t.to_state IN ('Completed', 'Skipped'))
+UNION ALL
+SELECT id, 'its history has it Running before the index before its own had concluded'
+FROM (SELECT id, started, lag(created) OVER blocks AS joined, lag(ended) OVER blocks AS ended_before
+      FROM (SELECT s.block_uuid, s.type, s."index", min(s.id) AS id, max(s.created_at) AS created,
+                   min((SELECT min(t.at) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')) AS started,
+                   max((SELECT max(t.at) FROM step_transitions t
+                        WHERE t.step_id = s.id AND t.to_state IN ('Completed', 'Skipped'))) AS ended
+            FROM steps s WHERE s.block_uuid <> s.uuid GROUP BY s.block_uuid, s.type, s."index") AS levels
+      WINDOW blocks AS (PARTITION BY block_uuid, type ORDER BY "index")) AS level
+WHERE started < ended_before AND joined <= started;
+
 -- name: invariant_7_keys_are_not_exceeded()
 -- Only keys: the other limits are settings, and lowering one does not stop steps that already run.
 SELECT min(s.id) AS id, 'concurrency key ' || s.concurrency_key || ' exceeds its limit: ' || count(*) || ' steps hold a lease, limit '

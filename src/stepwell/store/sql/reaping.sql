@@ -1,9 +1,6 @@
 -- The reaper's queries and transitions. There are only about as many leases and Dispatched steps as there are slots, so
 -- their ids are read from the agenda first, then the rows. (For a join, SQLite may scan all of `steps` for a Bloom filter.)
 
--- name: worker_times()
-SELECT heartbeat_at, alive_until FROM steps_workers;
-
 -- name: dead_leases(now)
 SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
 FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
@@ -16,6 +13,12 @@ SELECT s.id
 FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
+
+-- name: heartbeats()
+SELECT id, heartbeat_at, alive_until FROM steps_workers WHERE alive_until > heartbeat_at;
+
+-- name: expire_worker(worker, heartbeat_at, now)!
+UPDATE steps_workers SET alive_until = :now WHERE id = :worker AND heartbeat_at = :heartbeat_at AND alive_until > :now;
 
 -- name: unclaimed(now, before)
 -- Dispatched steps whose lane no live worker serves, or that no worker has claimed since `before`.

@@ -81,9 +81,13 @@ SELECT min((SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND a
 FROM steps_dispatcher d;
 
 -- name: acquire_lock(group, owner, now, deadline)
--- Succeeds if the lock is free or past its deadline. The previous owner sees from the token that it lost the lock.
+-- Succeeds if the lock is free or past its deadline, or if its tick begins in the future, after this one's deadline: then
+-- the clock was set back, and the lock would last until it has caught up. The previous owner sees from the token that it
+-- lost the lock.
 UPDATE steps_dispatcher SET lock_owner = :owner, lock_token = lock_token + 1, lock_deadline = :deadline
-WHERE "group" = :group AND (lock_owner IS NULL OR lock_deadline <= :now)
+WHERE "group" = :group
+  AND (lock_owner IS NULL OR lock_deadline <= :now
+       OR (SELECT t.started_at FROM steps_dispatcher_ticks t WHERE t.id = current_tick_id) >= :deadline)
 RETURNING lock_token, ended_early;
 
 -- name: begin_tick(group, owner, now)
@@ -133,14 +137,6 @@ FROM (SELECT name FROM steps_queues q
              WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = :group AND a.queue = q.name
              ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
       ORDER BY name @postgres(FOR UPDATE)) AS locked;
-
--- name: dispatch(ids, actor, tick, now)
-UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false
-WHERE id @in(SELECT a.step_id FROM steps_agenda a
-             WHERE a.step_id @in(:ids bigint) AND a.status = 'open' AND NOT a.key_blocked
-             @postgres(FOR UPDATE))
-  AND state = 'Pending'
-@changes;
 
 -- name: fence(group, owner, token)
 -- Locks the row of the group lock until the transaction ends: a takeover waits for it, and after a takeover this returns

@@ -32,6 +32,10 @@ from stepwell.store.wake import Listener
 # The first and the longest pause before a writer tries to begin again. SQLite's own busy handler sleeps up to a tenth
 # of a second, so a process that retries more often would always get the lock first.
 BEGIN_RETRY_SECONDS: Final = (0.0003, 0.005)
+# Writers that wait retry within five milliseconds. After a long wait, one may just have given up, and retries a little
+# later (`RETRY_SECONDS` of a heartbeat).
+LONG_WAIT_SECONDS: Final = 0.1
+PASS_SECONDS: Final = (0.02, 0.5)
 
 _IN_MEMORY: Final = (
     "this Stepwell is in the memory of the process that opened it, and a forked process cannot share it; nothing was "
@@ -120,17 +124,27 @@ class SqliteConnections(Connections):
 
     def _begin_immediate(self, connection: sqlite3.Connection) -> None:
         """Begin a write transaction as soon as no other writer is active."""
-        deadline = time.monotonic() + BUSY_SECONDS
+        started = time.monotonic()
         pause, longest = BEGIN_RETRY_SECONDS
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not self._settings.may_wait(
+                    started, BUSY_SECONDS
+                ):
                     raise
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(1.2 * pause, longest)
+
+    def let_writers_pass(self) -> None:
+        if self._path is not None:
+            started = time.monotonic()
+            with self.transaction(write=True):
+                pass
+            has_waited = time.monotonic() - started > LONG_WAIT_SECONDS
+            time.sleep(PASS_SECONDS[has_waited])
 
     def listen(self) -> Listener:
         return CommitListener(lambda: self._commits) if self._path is None else SqliteListener(self._path)

@@ -42,7 +42,9 @@ CREATE TABLE steps (
     retries           integer NOT NULL DEFAULT 0,
     max_retries       integer CHECK (max_retries >= 0),
     not_completed     integer NOT NULL DEFAULT 0,
-    rescues           integer NOT NULL DEFAULT 0,
+    rescues           integer NOT NULL DEFAULT 0, -- deaths in a row of runs that had begun
+    -- False: its run was claimed ahead of a free slot, and it is not on record that the run has begun.
+    begun             boolean NOT NULL DEFAULT true,
     dispatch_after    timestamptz CHECK (dispatch_after >= '0001-01-02 00:00:00+00' -- the range of Python, in any time zone
                           AND dispatch_after < '9999-12-31 00:00:00+00'),
     is_throttled      boolean NOT NULL DEFAULT false,

@@ -1,5 +1,7 @@
 -- The tables of the engine. `steps` is what people read; the dispatcher and the workers find work through the `steps_*`
 -- tables, without scanning `steps`: see docs/decisions/0001-how-work-is-found.md.
+-- AUTOINCREMENT: without it, the number of a deleted row is given out again, and a tick that deletes the marks that it has
+-- read would delete one that it has never seen.
 
 CREATE TABLE steps_migrations (
     version  integer PRIMARY KEY,
@@ -49,7 +51,9 @@ CREATE TABLE steps (
     max_retries       any CHECK (CASE typeof(max_retries) WHEN 'integer' THEN max_retries BETWEEN 0 AND 2147483647
                           ELSE NOT placed END),
     not_completed     integer NOT NULL DEFAULT 0,
-    rescues           integer NOT NULL DEFAULT 0,
+    rescues           integer NOT NULL DEFAULT 0, -- deaths in a row of runs that had begun
+    -- False: its run was claimed ahead of a free slot, and it is not on record that the run has begun.
+    begun             integer NOT NULL DEFAULT true,
     -- A date that exists (with a modifier SQLite would turn 02-31 into 03-03), in the range of Python, in any time zone.
     -- (What plain SQL writes before the row is placed is checked, and written in this form, by a trigger.)
     dispatch_after    text CHECK (dispatch_after IS NULL OR NOT placed OR datetime(dispatch_after) IS NOT NULL
@@ -110,7 +114,7 @@ CREATE TABLE step_dependencies (
 CREATE INDEX step_dependencies_by_predecessor ON step_dependencies (depends_on_id);
 
 CREATE TABLE step_transitions (
-    id         integer PRIMARY KEY,
+    id         integer PRIMARY KEY AUTOINCREMENT,
     step_id    integer NOT NULL,
     from_state text,
     to_state   text NOT NULL,
@@ -249,7 +253,7 @@ CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status =
 
 -- Keys that may have dropped below their limit, or that a new step waits for: read by the next tick.
 CREATE TABLE steps_key_marks (
-    id              integer PRIMARY KEY,
+    id              integer PRIMARY KEY AUTOINCREMENT,
     concurrency_key text NOT NULL
 );
 
@@ -275,7 +279,7 @@ CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "in
 
 -- Marks: steps whose change may affect other steps. Written with the change, read by the next tick.
 CREATE TABLE steps_marks (
-    id      integer PRIMARY KEY,
+    id      integer PRIMARY KEY AUTOINCREMENT,
     "group" text NOT NULL,
     step_id integer NOT NULL
 );

@@ -45,19 +45,21 @@ FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2
       ORDER BY tier, queue_place, step_id
       LIMIT :most);
 
--- name: claim(ids, worker, actor, hostname, now, margin, batch)
+-- name: claim(ids, starting, worker, actor, hostname, now, margin, batch)
 -- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.
+-- Those of `starting` begin at once, in a free slot. A step whose last run died is only claimed if it is one of them:
+-- it must be known whether the next death is its own.
 UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN strftime('%Y-%m-%d %H:%M:%f000', :now, (timeout + cooldown + :margin) || ' seconds') END,
     tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
-    hostname = :hostname, started_at = :now
-WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched');
+    hostname = :hostname, started_at = :now, begun = id @in(:starting bigint)
+WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND rescues = 0 OR id @in(:starting bigint));
 @effects(begins);
 SELECT json_group_array(json_array(id, uuid, action, arguments, label, queue, "group", priority,
     workflow_id, parent_step_id, child_block_uuid, "index", relatable_type, relatable_id,
     attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
     checkpoint, CASE WHEN stage IS NOT NULL THEN response END,
-    claim_token = lease_token))
+    claim_token = lease_token, begun))
 FROM steps WHERE id @in(:ids bigint) AND batch = :batch;
