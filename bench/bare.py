@@ -20,8 +20,8 @@ _GROUPS: Final = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "
 # What a bulk create of plain steps writes for each of them: one row in each of these.
 TABLES: Final = {
     "steps": (
-        "id", "uuid", "workflow_id", "block_uuid", "index", "action", "arguments", "queue", "group", "state",
-        "max_retries", "placed", "created_at", "updated_at",
+        "id", "uuid", "workflow_id", "block_uuid", "index", "action", "arguments", "queue", "group", "priority",
+        "max_retries", "timeout", "cooldown", "concurrency_limit", "placed", "created_at", "updated_at",
     ),
     "step_transitions": ("step_id", "to_state", "at", "attempt"),
     "steps_agenda": ("step_id", "status", "group", "queue", "action", "rank"),
@@ -54,7 +54,8 @@ class Bare(ABC):
         for place, (number, uuid) in enumerate(zip(self._ids, self._uuids.many(steps), strict=False)):
             arguments, group = f'{{"symbol":"BTC","number":{place}}}', _GROUPS[place % 10]
             rows["steps"].append((
-                number, uuid, uuid, uuid, 1, "fetch", arguments, "default", group, "Pending", 3, True, _MOMENT, _MOMENT,
+                number, uuid, uuid, uuid, 1, "fetch", arguments, "default", group, "default", 3, 0.0, 0.0, 1, True,
+                _MOMENT, _MOMENT,
             ))  # fmt: skip
             rows["step_transitions"].append((number, "Pending", _MOMENT, 0))
             rows["steps_agenda"].append((number, "open", group, "default", "fetch", 1))

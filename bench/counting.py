@@ -28,7 +28,7 @@ class Counts:
 @contextmanager
 def counted(database: Database) -> Iterator[Counts]:
     """Counts what the body does on a database."""
-    counts, original = Counts(), database._transaction
+    counts, original = Counts(), database.connections.transaction
 
     @contextmanager
     def counting(write: bool, single: bool = False) -> Iterator[Transaction]:
@@ -40,11 +40,11 @@ def counted(database: Database) -> Iterator[Counts]:
             counts.transactions += 1
             counts.writing += tx.fetch(_WRITTEN[database.dialect], {}) != before
 
-    database._transaction = counting  # type: ignore[method-assign]
+    database.connections.transaction = counting  # type: ignore[method-assign]
     try:
         yield counts
     finally:
-        del database._transaction  # the class's own is in force again
+        del database.connections.transaction  # the class's own is in force again
 
 
 def _wrap(tx: Transaction, method: str, counts: Counts) -> None:

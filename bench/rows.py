@@ -28,7 +28,8 @@ _STEPS: Final = (
     "id", "uuid", "workflow_id", "parent_step_id", "block_uuid", "child_block_uuid", "index", "action", "arguments",
     "queue", "group", "state", "reason", "actor", "placed", "dependencies", "has_dependents", "has_children",
     "attempts", "dispatch_after", "lease_token", "compute_done_at", "own_code_done_at", "started_at", "completed_at",
-    "duration", "response", "created_at", "updated_at",
+    "duration", "response", "created_at", "updated_at", "priority", "max_retries", "timeout", "cooldown",
+    "concurrency_limit",
 )  # fmt: skip
 _HISTORY: Final = ("step_id", "from_state", "to_state", "reason", "actor", "at", "attempt")
 _AGENDA: Final = ("step_id", "status", "group", "queue", "action", "rank", "due_at")
@@ -112,7 +113,7 @@ class Loader:
             number, uuid, workflow or uuid, parent and parent.id, block or uuid, child_block, index, ACTION, "{}",
             QUEUE, GROUP, state, None, ACTOR, True, len(depends_on), has_dependents, child_block is not None, int(ran),
             due, int(ran), at if ran else None, at if ran else None, at if ran else None, at if ended else None,
-            0.01 if ran else None, "null" if ran else None, at, at,
+            0.01 if ran else None, "null" if ran else None, at, at, "default", 3, 0.0, 0.0, 1,
         ))  # fmt: skip
         before = None
         for attempt, then in enumerate(_WAYS[state]):

@@ -21,6 +21,7 @@ from stepwell.define.outcomes import (
 from stepwell.enqueue.handle import Handle
 from stepwell.model.errors import (
     ActionRefused,
+    AppClosed,
     DatabaseBusy,
     DatabaseUnavailable,
     IllegalTransition,
@@ -39,9 +40,10 @@ from stepwell.model.errors import (
     WorkflowNotFound,
 )
 from stepwell.model.states import State
-from stepwell.model.step import Step, StepRef, Transition
-from stepwell.operate.actions import Retried
+from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.run.current import current_step
+from stepwell.run.log_fields import StepLogFilter
+from stepwell.run.results import Results, StepResult
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
@@ -55,6 +57,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActionRefused",
+    "AppClosed",
     "DatabaseBusy",
     "DatabaseUnavailable",
     "DeclaredStep",
@@ -77,6 +80,7 @@ __all__ = [
     "Outcome",
     "Permanent",
     "Reschedule",
+    "Results",
     "Retried",
     "Retry",
     "Run",
@@ -87,8 +91,10 @@ __all__ = [
     "State",
     "Step",
     "StepDidNotConclude",
+    "StepLogFilter",
     "StepNotFound",
     "StepRef",
+    "StepResult",
     "StepTimeout",
     "Stepwell",
     "StepwellError",

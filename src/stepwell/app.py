@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from stepwell.define.decorator import JobDecorator
 from stepwell.define.definition import JobDefinition
-from stepwell.define.drafts import NewStep
+from stepwell.define.drafts import NewStep, all_drafts
 from stepwell.define.registry import Registry
 from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
@@ -15,6 +15,7 @@ from stepwell.dispatch.dispatcher_part import DispatcherPart
 from stepwell.dispatch.sweep_part import SWEEP_SECONDS, SweepPart
 from stepwell.dispatch.tick import TickOptions, TickReport
 from stepwell.enqueue.create import Creator
+from stepwell.enqueue.declared_actions import record_actions
 from stepwell.enqueue.declared_queues import DeclaredQueues
 from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
@@ -24,10 +25,12 @@ from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator
+from stepwell.model.redaction import shown_url
 from stepwell.model.states import State
-from stepwell.model.step import Step, StepRef, Transition
+from stepwell.model.step import Retried, Step, StepRef, Transition
+from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
-from stepwell.operate.actions import Actions, Retried
+from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
@@ -39,12 +42,14 @@ from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep
 from stepwell.run.worker import Worker
 from stepwell.run.worker_row import default_queues
+from stepwell.service.background import Background
 from stepwell.service.crew import Crew
-from stepwell.service.locate import name_of
+from stepwell.service.locate import load_app, name_of
 from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
 from stepwell.store.migrate import ensure_schema, migrate
+from stepwell.store.on_loop import without_blocking
 from stepwell.workflow.engine import WorkflowEngine
 from stepwell.workflow.workflows import Workflows
 
@@ -68,6 +73,9 @@ class Stepwell:
     42
 
     `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated.
+
+    Making one touches nothing: it connects, and makes sure of the schema, on first use. A process that is forked later
+    connects for itself.
     """
 
     def __init__(
@@ -84,7 +92,7 @@ class Stepwell:
         self.events = Events()
         self.events.follow(self.database.hooks)
         self.limits = Limits(self.database)
-        self.running_steps = RunningSteps(self.database, uuids)
+        self.running_steps = RunningSteps(self.database, self.jobs, uuids)
         self._creator = Creator(self.database, self.queues, uuids)
         self._finisher = Finisher(self.database, self._creator, self.events)
         self._workers = WorkerBuilder(
@@ -97,9 +105,12 @@ class Stepwell:
         self._crews: list[Crew] = []
 
     def open(self) -> Self:
-        """Connect and check the schema now; otherwise the first use does."""
+        """Connect and check the schema now; otherwise the first use does. After `close`, this opens it again."""
         self.database.open()
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_app, (name_of(self),)  # another process imports it
 
     def _prepare(self, database: Database) -> None:
         if self._migrates:
@@ -109,8 +120,11 @@ class Stepwell:
         self.queues.create(database)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database. Any use after it raises `AppClosed`, until `open` opens it again."""
         self.database.close()
+
+    def __repr__(self) -> str:
+        return f"<Stepwell {shown_url(self.database.url)}>"
 
     def __enter__(self) -> Self:
         return self.open()
@@ -120,40 +134,60 @@ class Stepwell:
 
     # enqueue ------------------------------------------------------------------------------------------
 
-    def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> StepRef:
+    def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> Handle[Any]:
         """Create one step; `settings` are the fields of `NewStep`.
 
         If a job of this app has this action, its settings apply and the arguments are checked, as in the job's own
-        `enqueue`; any other action is accepted, because another program may run it. With `connection`, an open
-        `sqlite3` or `psycopg` connection, the step is committed or rolled back with the caller's transaction.
+        `enqueue`; any other action is accepted, because another program may run it. With `connection`, a connection of
+        `sqlite3` or `psycopg`, or one of SQLAlchemy or Django that uses them, the step is committed or rolled back with
+        the caller's transaction.
         """
         draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
         return self.enqueue_many([draft], connection=connection)[0]
 
+    async def aenqueue(
+        self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any
+    ) -> Handle[Any]:
+        """The same without blocking an event loop; `connection` may be async."""
+        draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
+        return (await self.aenqueue_many([draft], connection=connection))[0]
+
     def enqueue_job(self, job: JobDefinition[..., R], draft: NewStep) -> Handle[R]:
         """Create one step of a job: what `job.enqueue(…)` does."""
-        (ref,) = self.enqueue_many([draft])
-        return Handle(ref, self, job.signature)
+        return self.enqueue_many([draft], connection=job.connection)[0]
 
-    def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[StepRef]:
+    def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[Handle[Any]]:
         """Create many steps at once, all or none; they may be each other's parents and dependencies.
 
         A `NewStep` of a job of this app is treated as in `enqueue`: the arguments are checked, and the job's settings
         apply to fields that are left at their defaults. Children of the running step that calls this are part of its
         result: they are written when its compute ends.
         """
-        drafts = list(map(self.jobs.redraft, drafts))
+        drafts = [self.jobs.redraft(draft) for draft in all_drafts("enqueue_many", drafts)]
         running = self.running_steps.parent_of(drafts)
-        if running is not None:
-            if connection is not None:
-                raise InvalidStep("children of the running step are written when its compute ends: omit `connection`")
-            return running.add_children(drafts)
-        return self._creator.create(drafts, self.database.now(), connection)
+        if running is None:
+            refs = self._creator.create(drafts, self.database.now(), connection)
+        elif connection is None:
+            refs = running.add_children(drafts)
+        else:
+            raise InvalidStep("children of the running step are written when its compute ends: omit `connection`")
+        return [Handle(ref, self, self.jobs.get(draft.action)) for ref, draft in zip(refs, drafts, strict=True)]
+
+    async def aenqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[Handle[Any]]:
+        """The same without blocking an event loop; `connection` may be async."""
+        drafts = all_drafts("aenqueue_many", drafts)
+        return await without_blocking(connection, lambda usable: self.enqueue_many(drafts, connection=usable))
+
+    def handle(self, which: AnyStep) -> Handle[Any]:
+        """A step that exists, by its id or uuid: to wait for its result, to cancel or to retry it."""
+        step = self.step(which)
+        return Handle(step.ref, self, self.jobs.get(step.action))
 
     # dispatch and run -----------------------------------------------------------------------------------
 
     def dispatcher(self, groups: Collection[str] | None = None, **options: Unpack[TickOptions]) -> Dispatcher:
         """A dispatcher for all groups, or for some."""
+        refuse_unknown("dispatcher", options, TickOptions.__annotations__)
         return Dispatcher(self.database, self._creator, groups, **options)
 
     def dispatch_once(self, group: str | None = None) -> list[TickReport]:
@@ -166,14 +200,22 @@ class Stepwell:
         queues = queues or default_queues(self.queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
+    def record_jobs(self) -> None:
+        """Record what the jobs of this app declare, for programs that create steps without their code.
+
+        Every worker does it when it starts.
+        """
+        record_actions(self.database, self.jobs)
+
     def reaper(self, **options: Unpack[ReaperOptions]) -> Reaper:
         """Returns the steps of dead workers to Pending."""
+        refuse_unknown("reaper", options, ReaperOptions.__annotations__)
         return Reaper(self.database, self.events, **options)
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
         self.workflows.check()
-        return self._workers.build(WorkerSettings(**settings))
+        return self._workers.build(WorkerSettings.of(settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
         """A dispatcher and the sweep of its groups, as parts of a crew."""
@@ -186,7 +228,8 @@ class Stepwell:
 
     def parts(self, worker: Worker) -> list[Part]:
         """A worker and the other parts that a system needs: a dispatcher, the sweep and a reaper."""
-        return [worker, *self.dispatcher_parts(self.dispatcher()), self.reaper_part()]
+        dispatcher = self.dispatcher(lock_seconds=worker.row.alive_seconds)
+        return [worker, *self.dispatcher_parts(dispatcher), self.reaper_part()]
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
         """Dispatch, run and reap in this process until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
@@ -196,6 +239,11 @@ class Stepwell:
                 crew.run()
             finally:
                 self._crews.remove(crew)
+                self.database.limit_waiting()  # no part has to end any more
+
+    def running(self, **worker: Unpack[WorkerOptions]) -> Background:
+        """The same in threads, during a `with` or `async with` block: for a program with a main loop of its own."""
+        return Background(Crew(self.parts(self.worker(**worker))))
 
     def stop(self) -> None:
         """Stop every `run` of this app gracefully, like a signal; call it from another thread or from a job.
@@ -224,6 +272,10 @@ class Stepwell:
     def steps(self, *, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match."""
         return self.reader.steps(limit, before, **filters)
+
+    def is_live(self, relatable: tuple[str, str | int], actions: Collection[str] | None = None) -> bool:
+        """Whether a workflow with a step of these actions (or of any) about this object has not ended yet."""
+        return self.reader.is_live(relatable, actions)
 
     def history(self, which: AnyStep) -> list[Transition]:
         """Every change of state of a step."""

@@ -1,4 +1,4 @@
-"""Failpoints: points in a step's life at which a worker of these tests kills itself, once."""
+"""Failpoints: points in a step's life at which a worker of these tests kills or suspends itself, once."""
 
 from __future__ import annotations
 
@@ -21,18 +21,22 @@ POINTS = (
 )
 
 
+SUSPENDED = "suspended "
+
+
 def arm(folder: Path) -> None:
     """Install the failpoint that the environment names."""
     point = os.environ.get(VARIABLE)
+    number = signal.SIGSTOP if point is not None and point.startswith(SUSPENDED) else signal.SIGKILL
     fired = folder / "fired"
 
     def fire() -> None:
-        """SIGKILL, so that not even a `finally` runs."""
+        """With a signal, so that not even a `finally` runs."""
         try:
             os.close(os.open(fired, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
     claim, start, write, settle = Claimer.claim, Handover.start_waiting, Finisher._write_plain, Exchange._settle
 
@@ -57,7 +61,7 @@ def arm(folder: Path) -> None:
             fire()
         settle(self, endings, states)
 
-    match point:
+    match point and point.removeprefix(SUSPENDED):
         case None:
             pass
         case "before the claim is committed":

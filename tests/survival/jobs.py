@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from stepwell import NOT_COMPLETED, Job, NewStep, Retry, StepRef, Stepwell, StepwellError, current_step
+from stepwell.store import database
+from stepwell.store.sqlite import connections as sqlite_connections
 from tests.survival import failpoints
 
 DATABASE = "STEPWELL_TEST_DATABASE"
 FOLDER = "STEPWELL_TEST_FOLDER"
+PATIENCE = "STEPWELL_TEST_PATIENCE"  # how many seconds a worker waits for the lock of SQLite; unset: as usual
 
 _APPS: dict[int, Stepwell] = {}
 
@@ -36,7 +39,7 @@ def folder() -> Path:
 def note(event: str, **facts: Any) -> None:
     """Append a line to the run log, atomically; it survives the death of the process."""
     step = current_step()
-    facts = {"token": step._facts.lease_token, "pid": os.getpid(), **facts}
+    facts = {"token": step._facts.lease_token, "pid": os.getpid(), "at": f"{time.monotonic():.4f}", **facts}
     line = " ".join([event, str(step.label), *(f"{name}={value}" for name, value in facts.items())])
     file = os.open(folder() / "run_log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, line.encode() + b"\n")
@@ -46,6 +49,9 @@ def note(event: str, **facts: Any) -> None:
 def make() -> Stepwell:
     app = _APPS[os.getpid()] = Stepwell(os.environ[DATABASE])
     define(app)
+    if PATIENCE in os.environ:
+        for module, name in ((sqlite_connections, "BUSY_SECONDS"), (database, "CONFLICT_SECONDS")):
+            setattr(module, name, float(os.environ[PATIENCE]))
     failpoints.arm(folder())
     return app
 

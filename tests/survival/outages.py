@@ -1,4 +1,4 @@
-"""A PostgreSQL server for one test that can be crashed, and a proxy that drops connections at a commit."""
+"""A PostgreSQL server for one test that can be crashed, and proxies that drop or silence connections."""
 
 from __future__ import annotations
 
@@ -174,3 +174,28 @@ class LossyProxy:
                 self._left -= 1
                 return self._rng.choice(["before", "after"])
         return None
+
+
+class SilentProxy(LossyProxy):
+    """A proxy whose connections can go silent: they stay open, and nothing arrives on either side any more."""
+
+    def __init__(self, url: str) -> None:
+        self._silences = 0
+        super().__init__(url)
+
+    def silence(self) -> None:
+        """Swallow everything that is sent on the connections of this moment; later ones work."""
+        self._silences += 1
+
+    def _serve(self, client: socket.socket) -> None:
+        opened_at = self._silences
+        server = socket.socket(socket.AF_UNIX)
+        with client, server, suppress(OSError):
+            server.connect(self._server)
+            while True:
+                for file in select.select([client, server], [], [])[0]:
+                    chunk = file.recv(1 << 16)
+                    if not chunk:
+                        return
+                    if self._silences == opened_at:
+                        (client if file is server else server).sendall(chunk)

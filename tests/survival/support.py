@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from stepwell import Step, StepRef, Stepwell
@@ -117,11 +118,12 @@ class Cluster:
         failpoint: str = "",
         url: str = "",
         lease: float = LEASE_SECONDS,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> WorkerProcess:
         """Start a worker; `ready` waits until it takes work."""
         chosen = ["--slots", str(slots), "--executor", executor, "--lease", str(lease), *options]
-        environment = {VARIABLE: failpoint} if failpoint else {}
-        worker = WorkerProcess(url or self.url, self.folder, command, chosen, environment)
+        variables = {**environment, VARIABLE: failpoint} if failpoint else {**environment}
+        worker = WorkerProcess(url or self.url, self.folder, command, chosen, variables)
         self.workers.append(worker)
         return worker
 
@@ -161,6 +163,10 @@ class Cluster:
     def path(self, label: str) -> list[tuple[str, str | None]]:
         """The states that a step went through, with their reasons."""
         return [(str(change.to_state), change.reason) for change in self.app.history(self.refs[label])]
+
+    def rescues(self, label: str) -> int:
+        """How many times it was rescued in its life, whether or not the death counted against it."""
+        return sum(reason == "rescued" for _, reason in self.path(label))
 
     def run_log(self) -> Iterator[Entry]:
         file = self.folder / "run_log"
@@ -246,6 +252,11 @@ def is_alive(pid: int) -> bool:
     """Whether the process exists and is not a zombie."""
     facts = _stat(pid)
     return facts is not None and facts[0] not in "ZX"
+
+
+def is_suspended(pid: int) -> bool:
+    facts = _stat(pid)
+    return facts is not None and facts[0] in "Tt"
 
 
 def _stat(pid: int) -> tuple[str, int] | None:

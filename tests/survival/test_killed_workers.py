@@ -42,7 +42,7 @@ def test_a_worker_that_is_killed_loses_nothing_and_repeats_nothing_that_had_ende
     cluster.start()
     cluster.until_all()
     for label in LABELS:
-        assert cluster[label].rescues == (label in left)
+        assert cluster.rescues(label) == (label in left)
         assert len(cluster.entries("ended", label)) >= 1
     for label in ended:
         assert len(cluster.entries("started", label)) == 1
@@ -64,7 +64,7 @@ def test_the_steps_of_a_worker_killed_while_they_ran_are_run_by_another(cluster:
     cluster.until(lambda: len(cluster.entries("completes", "staged")) == 2)
     cluster.release("go")
     cluster.until_all()
-    assert (cluster["running"].rescues, cluster["staged"].rescues) == (1, 1)
+    assert (cluster.rescues("running"), cluster.rescues("staged")) == (1, 1)
     assert (len(cluster.entries("computed", "staged")), len(cluster.entries("started", "child of staged"))) == (1, 1)
     assert another.stop() == 0
 

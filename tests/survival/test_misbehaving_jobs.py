@@ -140,7 +140,7 @@ def test_a_worker_keeps_working_when_all_its_other_processes_are_killed(cluster:
     cluster.until_started("before", 2)
     cluster.release("never")
     cluster.until_states(before="Completed")
-    assert cluster["before"].rescues >= 1
+    assert cluster.rescues("before") >= 1
 
 
 def test_threads_keep_their_leases_when_their_heartbeat_process_is_killed(cluster: Cluster) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import time
 from typing import Any
@@ -14,7 +15,8 @@ from stepwell.run.ending import Ending
 from stepwell.run.worker import Worker
 from stepwell.store.engine import workers
 from tests.conformance.support.engine import returned
-from tests.survival.support import Cluster
+from tests.survival.failpoints import SUSPENDED
+from tests.survival.support import Cluster, is_alive, is_suspended
 
 
 @pytest.mark.parametrize("executor", ["process", "thread"])
@@ -49,6 +51,46 @@ def test_a_worker_suspended_beyond_its_lease_loses_its_steps_and_keeps_working(c
     assert after != before
     assert worker.stop() == 0
     assert "1 run lost its lease" in worker.output
+
+
+@pytest.mark.parametrize("executor", ["process", "thread", "async"])
+def test_a_worker_suspended_with_claims_in_hand_begins_none_that_others_have_ended(
+    cluster: Cluster, executor: str
+) -> None:
+    labels = [f"step {number}" for number in range(4)]
+    for label in labels:
+        cluster.add(label)
+    worker = cluster.start(executor=executor, failpoint=SUSPENDED + "after the claim, before the start")
+    cluster.until(lambda: is_suspended(worker.pid), reap=False, tick=False)
+    another = cluster.start()
+    cluster.until_all()
+    before = cluster.runs()
+    worker.signal(signal.SIGCONT)
+    assert another.stop() == 0
+    cluster.add("meanwhile")
+    cluster.until_states(meanwhile="Completed")
+    assert cluster.runs() - before == {cluster.entries("started", "meanwhile")[0].run: 1}
+    assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("executor", ["thread", "async"])
+def test_a_worker_whose_heartbeat_process_stops_restarts_it_and_loses_nothing(
+    cluster: Cluster, executor: str, number: int
+) -> None:
+    worker = cluster.start(executor=executor, slots=1)
+    cluster.add("held", "wait", go="go")
+    cluster.until_started("held")
+    for _ in range(2):
+        (heartbeat_pid,) = worker.descendant_pids()
+        os.kill(heartbeat_pid, number)
+        cluster.until(lambda old=heartbeat_pid: worker.descendant_pids() - {old} and not is_alive(old))  # type: ignore[misc]
+        cluster.until_heartbeats(3)
+    cluster.release("go")
+    cluster.until_states(held="Completed")
+    assert (cluster["held"].rescues, cluster["held"].attempts) == (0, 1)
+    assert worker.output.count("restarting it") == 2
+    assert worker.stop() == 0
 
 
 def _idle_worker(cluster: Cluster) -> Worker:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import logging
+import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
 from stepwell import __version__
-from stepwell.cli.errors import in_one_line
+from stepwell.cli.errors import Warnings, in_one_line, show_as_json
 from stepwell.cli.target import DEFAULT_URL, Target
 from stepwell.model.errors import ConfigError
 
@@ -38,6 +41,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "groups": ("overview", "List groups: unfinished steps, last ticks, locks."),
         "ticks": ("overview", "Show the tick log."),
         "workers": ("workers", "List workers: slots, queues and jobs."),
+        "jobs": ("jobs", "List the known jobs with their settings."),
     },
     "Act": {
         "retry": ("act", "Retry a failed, stopped or cancelled step."),
@@ -86,6 +90,24 @@ class LazyGroup(click.Group):
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(15), line) for name, (_, line) in section.items()])
 
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **settings: Any) -> Any:
+        """Errors of a command with --json are JSON, too: also those that click finds before the command runs."""
+        args = list(sys.argv[1:] if args is None else args)
+        if "--json" not in args or not settings.get("standalone_mode", True):
+            return super().main(args, *rest, **settings)
+        try:
+            code = super().main(args, *rest, **{**settings, "standalone_mode": False})
+        except click.ClickException as error:
+            show_as_json(error)
+            code = error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            code = 1
+        except OSError as error:
+            if error.errno != errno.EPIPE:  # whoever read the output is gone
+                raise
+            code = 1
+        sys.exit(code if isinstance(code, int) else 0)
+
     def invoke(self, ctx: click.Context) -> Any:
         with in_one_line():
             return super().invoke(ctx)
@@ -105,12 +127,13 @@ def main(ctx: click.Context, db: str | None) -> None:
 
     STEP is the id or the uuid of a step. Commands read stepwell.toml and the environment (docs/configuration.md).
     """
+    _open_standard_files()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character still gets the rest of the line
             stream.reconfigure(errors="replace")
     for name in ("stepwell", "psycopg.pool"):  # commands report problems themselves
-        if not (logger := logging.getLogger(name)).handlers:
-            logger.addHandler(logging.NullHandler())
+        logging.getLogger(name).handlers[:] = [logging.NullHandler()]
+    logging.getLogger("stepwell.names").handlers[:] = [Warnings(logging.WARNING)]
     from stepwell.cli.settings import default_maps
     from stepwell.service.config import load_config
 
@@ -121,3 +144,11 @@ def main(ctx: click.Context, db: str | None) -> None:
     else:
         ctx.obj = Target(config, db)
         ctx.default_map = default_maps(config)
+
+
+def _open_standard_files() -> None:
+    """A file or socket must not get the number of a closed stderr: whatever writes there would write into it."""
+    number = os.open(os.devnull, os.O_RDWR)
+    while number <= 2:
+        number = os.dup(number)
+    os.close(number)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from stepwell.cli.logs import log_to_file, log_to_stderr
+from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.overview_commands import phases_text
 from stepwell.cli.parameters import known_group
@@ -102,23 +102,34 @@ def _changes(report: TickReport) -> Cell:
 
 def dispatcher_options(function: F) -> F:
     """The options of everything that runs a dispatcher."""
-    group = click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")
-    path = click.Path(dir_okay=False, path_type=Path)
-    return group(click.option("--log-file", type=path, help="Write the dispatcher's log to this file.")(function))
+    return click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")(function)
 
 
-def dispatching_parts(app: Stepwell, config: Config, groups: Collection[str]) -> tuple[Dispatcher, list[Part]]:
+def dispatching_parts(
+    app: Stepwell, config: Config, groups: Collection[str], lease_seconds: float | None = None
+) -> tuple[Dispatcher, list[Part]]:
     """A dispatcher and its sweep, as configured; without groups, for all."""
-    dispatcher = app.dispatcher(groups or None, **tick_options(config))
+    dispatcher = app.dispatcher(groups or None, **tick_options(config, lease_seconds))
     return dispatcher, app.dispatcher_parts(dispatcher, sweep_seconds=config.dispatcher.sweep_seconds)
+
+
+def _open_recorded(target: Target, app_name: str) -> Stepwell:
+    from stepwell.cli.apps import load_named_app
+
+    app = load_named_app(target, app_name)
+    app.record_jobs()
+    return app
 
 
 @click.command()
 @dispatcher_options
-@click.option("-v", "--verbose", is_flag=True, help="Log ticks to stderr.")
+@click.option("--app", "app_name", metavar="MODULE:NAME", help="Record the settings of this app's jobs first.")
+@log_options
 @database_option
 @click.pass_obj
-def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, verbose: bool) -> None:
+def dispatcher(
+    target: Target, /, groups: tuple[str, ...], app_name: str | None, log_file: Path | None, **log: Any
+) -> None:
     """Dispatch steps until stopped (Ctrl-C, SIGTERM). Any number may run at once.
 
     It moves steps from Pending to Dispatched and updates parents and descendants; workers run the steps. A group is
@@ -126,10 +137,8 @@ def dispatcher(target: Target, groups: tuple[str, ...], log_file: Path | None, v
     """
     from stepwell.cli.crews import crew_of
 
-    log_to_stderr("info" if verbose else target.config.log.level)
-    if log_file is not None:
-        log_to_file(log_file)
-    with target.open(declare_queues=True) as app:
+    start_log(target.config, log_file=log_file, **log)
+    with target.open(declare_queues=True) if app_name is None else _open_recorded(target, app_name) as app:
         runs, parts = dispatching_parts(app, target.config, groups)
         with crew_of(parts, stopping="Stopping after the current tick.") as crew:
             what = f"group{'' if len(groups) == 1 else 's'} {', '.join(map(clean, groups))}" if groups else "all groups"

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from stepwell.cli.jobs_commands import warn_if_unknown
 from stepwell.cli.output import Output, of_state
 from stepwell.cli.parameters import relatable, step_key
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import exact, to_json
+
+if TYPE_CHECKING:
+    from stepwell import Stepwell
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -35,13 +39,21 @@ def timestamp(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
+def _open(target: Target, app_name: str | None) -> Stepwell:
+    if app_name is None:
+        return target.open(create=True, declare_queues=True)
+    from stepwell.cli.apps import load_named_app
+
+    return load_named_app(target, app_name)
+
+
 @click.command()
 @click.argument("action")
 @click.option("--arguments", type=json_object, metavar="JSON", help="Arguments by name; `-` reads stdin.")
 @click.option("--label", help="A name for people to read.")
 @click.option("--queue", help="The queue to run it in.")
 @click.option("--group", help="The group.  [default: round-robin]")
-@click.option("--priority", type=click.Choice(["default", "high"]), default="default", help="`high` runs first.")
+@click.option("--priority", type=click.Choice(["default", "high"]), help="`high` runs first.  [default: as declared]")
 @click.option("--delay", type=float, metavar="S", help="Seconds to wait before it may run.")
 @click.option(
     "--at", "dispatch_after", type=timestamp, metavar="TIME", help="Do not run it before this time (ISO 8601)."
@@ -51,15 +63,16 @@ def timestamp(text: str) -> datetime:
 @click.option("--index", type=int, metavar="N", help="Its position in its block.")
 @click.option("--block", metavar="UUID", help="The block that it belongs to.")
 @click.option("--workflow", metavar="UUID", help="The workflow that it belongs to.")
-@click.option("--type", "kind", type=click.Choice(["default", "resolve-exception"]), default="default",
+@click.option("--type", type=click.Choice(["default", "resolve-exception"]),
               help="`resolve-exception`: runs only if a step of its block fails.")  # fmt: skip
-@click.option(
-    "--max-retries", type=int, default=3, show_default=True, metavar="N", help="Retries after the first attempt."
-)
-@click.option("--timeout", type=float, default=0.0, metavar="S", help="Soft timeout in seconds (0: none).")
-@click.option("--cooldown", type=float, default=0.0, metavar="S", help="Seconds between timeout and kill.")
+@click.option("--retries", "--max-retries", "max_retries", type=int, metavar="N", help="Runs after the first.")
+@click.option("--timeout", type=float, metavar="S", help="Soft timeout in seconds (0: none).")
+@click.option("--cooldown", type=float, metavar="S", help="Seconds between timeout and kill.")
 @click.option("--relatable", type=relatable, metavar="TYPE:ID", help="The object that it is about.")
 @click.option("--key", help="Idempotency key: no second step is created with it.")
+@click.option("--concurrency-key", metavar="KEY", help="No more steps with this key run at once than its limit.")
+@click.option("--concurrency-limit", type=int, metavar="N", help="The limit of the concurrency key.")
+@click.option("--app", "app_name", metavar="MODULE:NAME", help="Take settings from this app, and check the arguments.")
 @database_option
 @json_option
 @click.pass_obj
@@ -70,24 +83,27 @@ def enqueue(
     arguments: dict[str, Any] | None,
     parent: str | None,
     depends_on: tuple[str, ...],
-    kind: str,
+    app_name: str | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
     """Create a step that runs ACTION, the name of a job.
 
     The step is committed when this command ends. It stays Pending until a worker serves its queue and action.
+    Settings that are left out are those of the job: as the app declares them (--app), or as its workers have recorded.
     """
-    with target.open(create=True, declare_queues=True) as app:
+    given = settings | {
+        "parent": None if parent is None else step_key(parent),
+        "depends_on": [step_key(step) for step in depends_on] or None,
+    }
+    with _open(target, app_name) as app:
         reference = app.enqueue(
             action,
             arguments,
-            parent=None if parent is None else step_key(parent),
-            depends_on=[step_key(step) for step in depends_on],
-            type=kind,
-            **settings,
+            **{name: value for name, value in given.items() if value is not None},
         )
         step = app.step(reference)
+        warn_if_unknown(app, action)
     if as_json:
         click.echo(to_json(step))
         return

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, ClassVar, Final
 
 import click
 
-from stepwell.cli.text import clean
+from stepwell.cli.text import clean, to_json
 from stepwell.model.errors import ConfigError, StepwellError
+from stepwell.model.redaction import redacted
 
 _DRIVERS: Final = ("sqlite3", "psycopg", "psycopg_pool")
 
@@ -21,6 +23,10 @@ class Problem(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo(f"stepwell: {clean(self.message)}", file=file, err=file is None)
+
+    def lines(self) -> tuple[str, ...]:
+        """What went wrong, one message for each problem."""
+        return (self.message,)
 
 
 class Misuse(Problem):
@@ -40,13 +46,22 @@ class BadConfiguration(Misuse):
         for problem in self._problems:
             click.echo(clean(problem), file=file, err=file is None)
 
+    def lines(self) -> tuple[str, ...]:
+        return self._problems
 
-def unreachable(why: object) -> Problem:
-    """The server does not answer. That may be temporary: a supervisor may start the command again."""
-    return Problem(
-        f"PostgreSQL cannot be reached ({' '.join(str(why).split())}); nothing was started: "
-        "check that the server is running and that the URL is right, then try again"
-    )
+
+def show_as_json(error: click.ClickException) -> None:
+    """The error of a command with --json: one JSON document on stderr, so that stdout has a result or nothing."""
+    messages = error.lines() if isinstance(error, Problem) else (error.format_message(),)
+    found = {"error": {"messages": [clean(message) for message in messages], "exit_code": error.exit_code}}
+    click.echo(to_json(found), err=True)
+
+
+class Warnings(logging.Handler):
+    """Prints warnings about names, like a problem that does not end the command."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"stepwell: warning: {clean(record.getMessage())}", err=True)
 
 
 @contextmanager
@@ -63,4 +78,4 @@ def in_one_line() -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.split(".")[0] not in _DRIVERS:
             raise
-        raise Problem(f"database error: {error}") from error
+        raise Problem(redacted(f"database error: {error}")) from error

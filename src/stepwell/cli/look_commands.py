@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from stepwell.cli.explanations import write_explanation
 from stepwell.cli.history import write_history
 from stepwell.cli.output import Cell, Column, Output, of_state
 from stepwell.cli.parameters import BIGGEST_ID, STATE, relatable, workflow_of
@@ -141,15 +142,15 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "child block", step.child_block_uuid or ""
     yield "about", f"{step.relatable_type}:{step.relatable_id}" if step.relatable_type else ""
     yield "group", step.group or "(assigned by the next tick)"
-    yield "queue", step.queue
-    yield "priority", step.priority
+    yield "queue", step.queue or ""
+    yield "priority", step.priority or ""
     yield "trigger rule", step.trigger_rule if step.trigger_rule != "all_concluded" else ""
     yield "attempts", str(step.attempts)
-    yield "retries", f"{step.retries} of {step.max_retries}"
+    yield "retries", "" if step.max_retries is None else f"{step.retries} of {step.max_retries}"
     yield "not completed", str(step.not_completed or "")
     yield "rescues", str(step.rescues or "")
     yield "throttled", "now" if step.is_throttled else "earlier" if step.was_throttled else ""
-    yield "timeout", f"{span(step.timeout)}, cooldown {span(step.cooldown)}" if step.timeout else ""
+    yield "timeout", f"{span(step.timeout)}, cooldown {span(step.cooldown or 0)}" if step.timeout else ""
     yield "progress", _progress(step)
     yield "key", step.idempotency_key or ""
     yield "concurrency", f"key {step.concurrency_key}, limit {step.concurrency_limit}" if step.concurrency_key else ""
@@ -210,21 +211,11 @@ def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
 @json_option
 @click.pass_obj
 def explain(target: Target, step: str, as_json: bool) -> None:
-    """Explain why a step is not running: every condition that is not met, and when that changes."""
+    """Explain why a step is not running: what it waits for, what that waits for, and the root causes."""
     with target.open() as app:
         found = app.explain(step)
         now = app.database.now()
     if as_json:
         click.echo(to_json(found.as_dict()))
         return
-    output = Output()
-    output.line((f"step {found.step_id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
-    if len(found.obstacles) < 2:
-        output.line(found.summary)
-    else:
-        output.line(f"waiting for {len(found.obstacles)} conditions:")
-        columns = [Column("CONDITION"), Column("REASON", folds=True), Column("CHANGES", right=True)]
-        output.table(columns, ([o.condition, o.message, age(o.changes_at, now)] for o in found.obstacles))
-    behind = list(dict.fromkeys(number for obstacle in found.obstacles for number in obstacle.steps))
-    if behind:
-        output.line(("See also: " + ", ".join(f"stepwell explain {number}" for number in behind[:3]), "dim"))
+    write_explanation(Output(), found, now)

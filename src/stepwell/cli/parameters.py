@@ -12,6 +12,7 @@ import click
 
 from stepwell.cli.errors import Problem
 from stepwell.model.states import State
+from stepwell.model.suggest import hint
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -52,7 +53,7 @@ def known_group(app: Stepwell, group: str) -> str:
     """The group, which must exist: a typo must not look like an empty group."""
     names = [row["group"] for row in app.groups()]
     if group not in names:
-        raise Problem(f"unknown group {group!r}; groups: {', '.join(names)}")
+        raise Problem(f"unknown group {group!r}; {hint(group, names, 'groups')}")
     return group
 
 

@@ -26,9 +26,16 @@ _WORKER: Final = {
     "lease": "worker.lease_seconds",
     "max_memory": "worker.max_memory",
 }
-_DISPATCHER: Final = {"groups": "dispatcher.groups", "log_file": "log.file"}
+_DISPATCHER: Final = {"groups": "dispatcher.groups"}
+_LOG: Final = {"log_file": "log.file", "log_format": "log.format"}
 # Command → parameter → the setting that holds its default.
-_SETTINGS: Final = {"worker": _WORKER, "up": _WORKER | _DISPATCHER, "dispatcher": _DISPATCHER}
+_SETTINGS: Final = {
+    "worker": _WORKER | {"groups": "worker.groups"} | _LOG,
+    # The groups of `up` are those of its dispatcher and of its worker, which have settings of their own.
+    "up": _WORKER | _LOG,
+    "dispatcher": _DISPATCHER | _LOG,
+    "reaper": _LOG,
+}
 
 
 class _SettingType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
@@ -58,13 +65,13 @@ def default_maps(config: Config) -> dict[str, dict[str, Any]]:
     return {command: config.default_map(**parameters) for command, parameters in _SETTINGS.items()}
 
 
-def tick_options(config: Config) -> TickOptions:
-    """What a dispatcher takes from the configuration, besides its groups."""
+def tick_options(config: Config, lease_seconds: float | None = None) -> TickOptions:
+    """What a dispatcher takes from the configuration, besides its groups. `lease_seconds`: of the worker beside it."""
     settings = config.dispatcher
     return {
         "batch_limit": settings.batch_limit,
         "batch_limits": settings.batch_limits,
-        "lock_seconds": settings.lock_seconds,
+        "lock_seconds": settings.lock_seconds or lease_seconds or config.worker.lease_seconds,
         "ticks_kept": settings.ticks_kept,
     }
 

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from stepwell.cli.errors import Misuse, unreachable
-from stepwell.cli.text import without_password
+from stepwell.cli.errors import Misuse
 from stepwell.model.errors import ConfigError
+from stepwell.model.redaction import shown_url
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
     from stepwell.service.config import Config
 
 DEFAULT_URL: Final = "sqlite:///stepwell.db"
-CONNECT_SECONDS: Final = 10
 _HINT: Final = "`stepwell migrate` creates one, --db selects another"
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -45,7 +44,7 @@ class Target:
         return configured if self.named is None else self.named
 
     def __str__(self) -> str:
-        return without_password(self.url)
+        return shown_url(self.url)
 
     def open(self, *, create: bool = False, declare_queues: bool = False) -> Stepwell:
         """An app on it. A file or a schema is created only with `create`, queues only with `declare_queues`."""
@@ -59,28 +58,15 @@ class Target:
     def configure(self, app: Stepwell, *, declare_queues: bool) -> Stepwell:
         """The app with the settings that it needs before it is opened."""
         app.database.max_connections = self.config.database.max_connections
+        app.database.idle_seconds = self.config.database.idle_seconds
         if declare_queues:
             app.queues.add(self.config.app.queues)
         return app
 
     def refuse_unusable(self) -> None:
-        """Refuse a server that does not answer, and a database that ends with the command."""
-        self._refuse_unreachable()
+        """Refuse a database that ends with the command."""
         if self._is_sqlite() and _sqlite_path(self.url) is None:
             raise Misuse(f"{self.url} is a database in memory, which ends with this command; use a file")
-
-    def _refuse_unreachable(self) -> None:
-        """A pool would try for ten seconds and not report why it failed."""
-        if not self.url.startswith(("postgresql:", "postgres:")):
-            return
-        try:
-            import psycopg
-        except ImportError:
-            return  # the store reports what to install
-        try:
-            psycopg.connect(self.url, connect_timeout=CONNECT_SECONDS).close()
-        except psycopg.Error as error:
-            raise unreachable(error) from error
 
     def _refuse_missing(self) -> None:
         if self._is_sqlite():
@@ -106,7 +92,7 @@ class Target:
 
 
 def _sqlite_path(url: str) -> Any:
-    from stepwell.store.sqlite.connection import path_of
+    from stepwell.store.sqlite.path import path_of
 
     return path_of(url)
 

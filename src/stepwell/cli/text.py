@@ -112,16 +112,6 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def without_password(url: str) -> str:
-    """A database URL that may be shown.
-
-    >>> without_password("postgresql://ann:s3cret@db/jobs?password=x&port=1")
-    'postgresql://ann:…@db/jobs?password=…&port=1'
-    """
-    url = re.sub(r"(://[^:/@?]*):[^@/]*@", r"\1:…@", url)
-    return re.sub(r"(password=)[^&]*", r"\1…", url)
-
-
 def counted(number: int, noun: str) -> str:
     """A number with its noun.
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from stepwell.cli.apps import load_named_app
 from stepwell.cli.dispatch_commands import dispatcher_options, dispatching_parts
-from stepwell.cli.errors import Misuse, unreachable
-from stepwell.cli.logs import log_to_file, log_to_stderr, pool_errors
+from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.settings import reaper_options, setting_option
 from stepwell.cli.target import Target, database_option
-from stepwell.cli.text import clean, counted, without_password
-from stepwell.model.errors import AppNotFound, DatabaseUnavailable
+from stepwell.cli.text import clean, counted
+from stepwell.model.redaction import shown_url
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -77,7 +74,7 @@ def _worker_options(function: F) -> F:
             metavar="SIZE",
             help="Memory limit of one slot's process, for example 512M.  [default: none]",
         ),
-        click.option("-v", "--verbose", is_flag=True, help="Log to stderr; show the traceback if the app fails."),
+        log_options,
         database_option,
     )
     for option in reversed(options):
@@ -86,6 +83,7 @@ def _worker_options(function: F) -> F:
 
 
 @click.command()
+@click.option("--group", "groups", multiple=True, help="Claim only steps of this group (repeatable).")
 @_worker_options
 @click.pass_obj
 def worker(target: Target, /, **options: Any) -> None:
@@ -100,31 +98,32 @@ def worker(target: Target, /, **options: Any) -> None:
 @dispatcher_options
 @_worker_options
 @click.pass_obj
-def up(target: Target, /, groups: tuple[str, ...], log_file: Path | None, **options: Any) -> None:
+def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
     """Run dispatcher, worker and reaper together: all that an app needs.
 
-    Any number may run on one database; on PostgreSQL, on any number of machines.
+    Any number may run on one database; on PostgreSQL, on any number of machines. With --group, it dispatches and claims
+    only steps of those groups.
     """
-    if log_file is not None:
-        log_to_file(log_file)
-    _work(target, options, lambda app: _parts_beside_worker(app, target.config, groups))
+    options["groups"] = groups or target.config.worker.groups
+    dispatched = groups or target.config.dispatcher.groups
+    _work(target, options, lambda app: _parts_beside_worker(app, target.config, dispatched, options["lease"]))
 
 
-def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...]) -> list[Part]:
-    _, dispatching = dispatching_parts(app, config, groups)
+def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
+    _, dispatching = dispatching_parts(app, config, groups, lease_seconds)
     return [*dispatching, app.reaper_part(**reaper_options(config))]
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run one round and exit.")
-@click.option("-v", "--verbose", is_flag=True, help="Log to stderr.")
+@log_options
 @database_option
 @click.pass_obj
-def reaper(target: Target, once: bool, verbose: bool) -> None:
+def reaper(target: Target, /, once: bool, **log: Any) -> None:
     """Recover the steps of dead workers and report groups that make no progress. Any number may run at once."""
     from stepwell.cli.crews import crew_of
 
-    log_to_stderr("info" if verbose else target.config.log.level)
+    start_log(target.config, **log)
     options = reaper_options(target.config)
     with target.open() as app:
         if once:
@@ -147,11 +146,18 @@ def _work(
     from stepwell.cli.crews import crew_of
     from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 
-    log_to_stderr("info" if options["verbose"] else target.config.log.level)
-    app = _load(target, options["app_name"], options["verbose"])
+    log = start_log(
+        target.config,
+        verbose=options["verbose"],
+        log_format=options["log_format"],
+        log_file=options["log_file"],
+    )
+    app = load_named_app(target, options["app_name"], options["verbose"])
+    log.add_app(app)
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     made = app.worker(
         queues=options["queues"],
+        groups=options["groups"],
         slots=slots,
         executor=options["executor"],
         app_name=options["app_name"],
@@ -160,6 +166,7 @@ def _work(
         alive_seconds=options["lease"],
         grace_seconds=options["grace"],
         rescues=target.config.reaper.rescues,
+        logs=log.options,
     )
     stopping = f"Stopping: running steps have {options['grace']:g} s to end; a second signal stops at once."
     beside = [] if parts_beside is None else parts_beside(app)
@@ -170,43 +177,15 @@ def _work(
     click.echo(f"Stopped: {crew.report()}.")
 
 
-def _load(target: Target, name: str | None, verbose: bool) -> Stepwell:
-    from stepwell.service.locate import load_app
-
-    if not name:
-        raise Misuse(
-            "no app: use --app module:variable, for example --app shop.jobs:app, or set STEPWELL_APP, "
-            "or name in section [app] of stepwell.toml"
-        )
-    sys.path.insert(0, os.getcwd())
-    try:
-        with pool_errors() as errors:
-            app = target.configure(load_app(name), declare_queues=True).open()
-    except DatabaseUnavailable as error:
-        if not type(error.__cause__).__module__.startswith("psycopg"):
-            raise  # the message of SQLite says enough
-        raise unreachable([error.__cause__, *errors][-1]) from error
-    except AppNotFound as error:
-        if error.__cause__ is None:
-            raise Misuse(str(error)) from error
-        if not verbose:
-            raise Misuse(f"{error} (-v shows the traceback)") from error
-        click.echo(clean("".join(traceback.format_exception(error.__cause__)), lines=True), err=True)
-        raise Misuse(str(error)) from error
-    if target.named is not None and target.url != app.database.url:
-        raise Misuse(f"--db is {target}, but {name} is on {without_password(app.database.url)}: leave --db out")
-    if not app.jobs.actions():
-        raise Misuse(f"{name} has no jobs; is the module that defines them imported?")
-    return app
-
-
 def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) -> None:
     kind = {"process": "a process each", "thread": "threads", "async": "on one event loop"}[options["executor"]]
     click.echo(
-        f"{title}: {clean(options['app_name'])} on {without_password(app.database.url)}, "
+        f"{title}: {clean(options['app_name'])} on {shown_url(app.database.url)}, "
         f"{counted(made.row.slots, 'slot')} ({kind}), as {made.row.id}."
     )
     click.echo(f"Queues: {', '.join(map(clean, made.row.queues))}.")
+    if made.row.groups:
+        click.echo(f"Groups: {', '.join(map(clean, made.row.groups))}.")
     click.echo(f"Jobs: {', '.join(map(clean, sorted(made.row.actions)))}.")
     if options["strategy"] == "by-weight":
         click.echo("Free slots are shared between jobs by weight.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -27,9 +27,10 @@ class JobDecorator:
     The action is the name of the code unless `name` is given. `retries` is the number of runs after the first;
     `retry_on` selects the errors to retry (types, or a function of the error); `backoff` is a number of seconds, a list
     of them, or a function of the number of the retry (and of the error); `weight` is its share of the slots where a
-    strategy divides them; `max_running` limits how many of its steps run at once over all workers; `settings` are
-    default fields of `NewStep` for every step of the job: queue, timeout, … (`concurrency_key` may be a function of the
-    arguments). Without settings, `@app.job` is enough.
+    strategy divides them; `max_running` limits how many of its steps run at once over all workers; `aliases` are former
+    names: steps that have one of them still run; `settings` are default fields of `NewStep` for every step of the job:
+    queue, timeout, … (`concurrency_key` may be a template of the arguments, like "customer:{customer}", or a function
+    of them). Without settings, `@app.job` is enough.
     """
 
     app: Stepwell
@@ -53,6 +54,7 @@ class JobDecorator:
         max_not_completed: int = MAX_NOT_COMPLETED,
         weight: Weight = DEFAULT_WEIGHT,
         max_running: int | None = None,
+        aliases: Collection[str] = (),
         **settings: Any,
     ) -> Registration: ...
     def __call__(
@@ -66,10 +68,11 @@ class JobDecorator:
         max_not_completed: int = MAX_NOT_COMPLETED,
         weight: Weight = DEFAULT_WEIGHT,
         max_running: int | None = None,
+        aliases: Collection[str] = (),
         **settings: Any,
     ) -> Registration | JobDefinition[Any, Any]:
         if isinstance(code, str):
             raise StepwellError(f"app.job({code!r}): pass the name as a keyword, app.job(name={code!r})")
         policy = Policy(retry_on, backoff, max_not_completed, weight, max_running)
-        register = Registration(self.app, name, {"retries": retries, **settings}, policy)
+        register = Registration(self.app, name, {"retries": retries, **settings}, policy, aliases)
         return register if code is None else register(code)

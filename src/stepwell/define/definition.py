@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from msgspec import structs
 
-from stepwell.define.drafts import SETTINGS, NewStep, encode_arguments, non_default_settings
+from stepwell.define.drafts import SETTINGS, NewStep, SettledStep, encode_arguments, non_default_settings
 from stepwell.define.job import Job
 from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError
+from stepwell.model.suggest import refuse_unknown
+from stepwell.store.on_loop import without_blocking
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -23,18 +24,10 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# None as the value of one of these means: as the job declares.
+_NEVER_NONE: Final = frozenset({"priority", "max_retries", "timeout", "cooldown", "concurrency_limit"})
 # Alternatives: a step that sets one of them overrides the job's setting of the other.
 _EXCLUDES: Final = {"delay": "dispatch_after", "dispatch_after": "delay"}
-
-
-class JobStep(NewStep, frozen=True, eq=False, kw_only=True):
-    """A draft made by a job: with the job's settings, and with validated arguments."""
-
-    made_of: NewStep | None = None
-
-    @property
-    def identity(self) -> int:
-        return id(self if self.made_of is None else self.made_of)
 
 
 class _FunctionJob(Job):
@@ -60,6 +53,11 @@ class JobDefinition(Generic[P, R]):
     signature: Signature
     hooks: frozenset[str]
     is_async: bool
+    aliases: tuple[str, ...] = ()
+    connection: Any = None  # of the transaction in which `enqueue` creates steps
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _same_job, (self.app, self.action, self.settings, self.connection)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         made: Any = self.code(*args, **kwargs)
@@ -68,14 +66,21 @@ class JobDefinition(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Create a step that will run the code with these arguments."""
-        return self.app.enqueue_job(self, self.draft(*args, **kwargs))
+        return self.app.enqueue_job(self, self._draft_of(self.signature.arguments(args, kwargs)))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, without blocking an event loop."""
-        return await asyncio.to_thread(self.enqueue, *args, **kwargs)
+        return await without_blocking(
+            self.connection, lambda connection: replace(self, connection=connection).enqueue(*args, **kwargs)
+        )
 
     def draft(self, *args: P.args, **kwargs: P.kwargs) -> NewStep:
         """The same step, not created yet: for use in a tree or a graph with other steps."""
+        if self.connection is not None:
+            raise StepwellError(
+                f"{self.action}: a draft has no connection; pass it where the step is created, "
+                "app.enqueue_many([…], connection=…)"
+            )
         return self._draft_of(self.signature.arguments(args, kwargs))
 
     def draft_by_name(self, arguments: Any) -> NewStep:
@@ -89,17 +94,22 @@ class JobDefinition(Generic[P, R]):
         options = self.options(**non_default_settings(draft))
         return structs.replace(options.draft_by_name(draft.arguments), made_of=draft)
 
-    def _draft_of(self, arguments: dict[str, Any]) -> NewStep:
+    def _draft_of(self, arguments: dict[str, Any]) -> SettledStep:
         settings = self.settings
         if callable(settings.get("concurrency_key")):
             settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
-        return JobStep(action=self.action, arguments=arguments, **settings)
+        return SettledStep(action=self.action, arguments=arguments, **settings)
 
     def options(self, **settings: Any) -> JobDefinition[P, R]:
-        """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`."""
+        """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`.
+
+        With `connection`, `enqueue` and `aenqueue` create the step in the open transaction of that connection.
+        """
+        connection = settings.pop("connection", self.connection)
         given = known_settings(self.action, settings)
+        given = {name: value for name, value in given.items() if value is not None or name not in _NEVER_NONE}
         kept = {name: value for name, value in self.settings.items() if given.get(_EXCLUDES.get(name, "")) is None}
-        return replace(self, settings={**kept, **given})
+        return replace(self, settings={**kept, **given}, connection=connection)
 
     def instantiate(self, arguments: dict[str, Any]) -> Job:
         """The job, ready to run with stored arguments."""
@@ -109,10 +119,12 @@ class JobDefinition(Generic[P, R]):
         return _FunctionJob(self.code, typed)
 
 
-def known_settings(action: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings by the field names of `NewStep`; rejects unknown ones."""
-    if unknown := settings.keys() - {*SETTINGS, "retries"}:
-        raise StepwellError(
-            f"{action}: unknown setting {', '.join(sorted(unknown))}; valid settings: {', '.join(sorted(SETTINGS))}"
-        )
+def _same_job(app: Stepwell, action: str, settings: dict[str, Any], connection: Any) -> JobDefinition[..., Any]:
+    """A job in another process, which has imported its app: `pool.map(fetch.enqueue, symbols)`."""
+    return replace(app.jobs[action], settings=settings, connection=connection)
+
+
+def known_settings(action: str, settings: dict[str, Any], of_the_job: Sequence[str] = ()) -> dict[str, Any]:
+    """Settings by the field names of `NewStep`; rejects unknown ones. `of_the_job` are names to suggest besides."""
+    refuse_unknown(action, settings, {*SETTINGS, "retries", *of_the_job})
     return {"max_retries" if name == "retries" else name: value for name, value in settings.items()}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter, is_
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -13,7 +13,13 @@ from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
 from stepwell.model.states import State
 from stepwell.model.step import Priority, Step, StepKind, StepRef, StepType, TriggerRule
+from stepwell.model.suggest import refuse_unknown
 from stepwell.model.times import MAX_SECONDS, problem_of_moment
+
+if TYPE_CHECKING:
+    from msgspec import StructMeta
+else:
+    StructMeta = type(msgspec.Struct)  # older versions do not export it
 
 MAX_NAME: Final = 255
 _MAX_INT: Final = 2**31 - 1
@@ -32,8 +38,21 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     response: str | None = None  # JSON
 
 
-class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class _FieldNames(StructMeta):
+    """Suggests the right name for a misspelt field."""
+
+    def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
+        try:
+            return super().__call__(*args, **fields)
+        except TypeError:
+            refuse_unknown("NewStep", fields, cls.__struct_fields__, "field")
+            raise
+
+
+class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True, metaclass=_FieldNames):
     """A step to create. `parent` and `depends_on` may be existing steps, or other `NewStep`s of the same call.
+
+    Settings that are None are as the job declares them, else the general defaults.
 
     >>> fetch = NewStep(action="fetch", arguments={"symbol": "BTC"})
     >>> store = NewStep(action="store", depends_on=[fetch])
@@ -53,16 +72,16 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     workflow: str | None = None
     queue: str | None = None
     group: str | None = None
-    priority: Priority = "default"
-    max_retries: int = 3
-    timeout: float = 0.0
-    cooldown: float = 0.0
+    priority: Priority | None = None  # None: as declared, or high below a high parent
+    max_retries: int | None = None
+    timeout: float | None = None
+    cooldown: float | None = None
     delay: float | timedelta | None = None
     dispatch_after: datetime | None = None
     relatable: tuple[str, str | int] | None = None
     key: str | None = None
     concurrency_key: str | None = None
-    concurrency_limit: int = 1
+    concurrency_limit: int | None = None
     planned: Planned | None = None  # set for the steps of declared workflows
 
     @property
@@ -71,27 +90,68 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return id(self)
 
 
+class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
+    """A draft with all settings decided; what neither the caller nor the job declares has the general default."""
+
+    priority: Priority | None = None  # that of the parent or the block if it is high, else "default"
+    max_retries: int = 3
+    timeout: float = 0.0
+    cooldown: float = 0.0
+    concurrency_limit: int = 1
+    made_of: NewStep | None = None
+
+    @property
+    def identity(self) -> int:
+        return id(self if self.made_of is None else self.made_of)
+
+
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 
 SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments", "planned"))
 _settings_of: Final = attrgetter(*SETTINGS)
-_DEFAULT_SETTINGS: Final = _settings_of(NewStep(action="any"))
+_DEFAULTS: Final[tuple[Any, ...]] = _settings_of(NewStep(action="any"))
+_SETTLED_DEFAULTS: Final[tuple[Any, ...]] = _settings_of(SettledStep(action="any"))
+
+
+def _defaults_of(draft: NewStep) -> tuple[Any, ...]:
+    return _SETTLED_DEFAULTS if isinstance(draft, SettledStep) else _DEFAULTS
 
 
 def non_default_settings(draft: NewStep) -> dict[str, Any]:
     """The settings of a draft that differ from the defaults.
 
-    >>> non_default_settings(NewStep(action="fetch", max_retries=3, timeout=5.0))
+    >>> non_default_settings(NewStep(action="fetch", timeout=5.0))
     {'timeout': 5.0}
     """
-    settings = zip(SETTINGS, _settings_of(draft), _DEFAULT_SETTINGS, strict=True)
+    settings = zip(SETTINGS, _settings_of(draft), _defaults_of(draft), strict=True)
     return {name: value for name, value, default in settings if value != default}
+
+
+def not_a_draft(call: str, value: object) -> str | None:
+    """What is wrong with a value that should be a draft, or None."""
+    if isinstance(value, NewStep):
+        return None
+    if isinstance(value, Step | StepRef):
+        return f"{call}({value!r}): that step already exists; pass a draft of a new one, such as fetch.draft(…)"
+    shown = getattr(value, "action", None) or _shown(value)  # a job, by its name
+    return f"{call}({shown}): pass drafts of new steps, such as fetch.draft(…), or lists of drafts"
+
+
+def all_drafts(call: str, given: Any) -> list[NewStep]:
+    """The drafts that were passed to a call; raises if there is anything else."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise InvalidStep(f"{call}({_shown(given)}): pass a list of drafts; nothing was written")
+    drafts = list(given)
+    for draft in drafts:
+        if (problem := not_a_draft(call, draft)) is not None:
+            raise InvalidStep(f"{problem}; nothing was written")
+    return drafts
 
 
 def check(draft: NewStep) -> None:
     """Reject an invalid draft, as far as that needs no database."""
-    if _is_name(draft.action) and all(map(is_, _settings_of(draft), _DEFAULT_SETTINGS)):
+    if is_name(draft.action) and all(map(is_, _settings_of(draft), _defaults_of(draft))):
         return  # all defaults, like almost every draft
     if found := list(problems(draft)):
         raise InvalidStep(f"step {_shown(draft.action)} cannot be created: {'; '.join(found)}")
@@ -123,22 +183,25 @@ def problems(draft: NewStep) -> Iterator[str]:
         text = getattr(draft, name)
         if text is None and name != "action":
             continue
-        if not _is_name(text):
+        if not is_name(text):
             yield f"{name} must be 1 to {MAX_NAME} printable characters"
     if draft.type not in ("default", "resolve-exception"):
         yield f"type is {draft.type!r}, not 'default' or 'resolve-exception'"
-    if draft.priority not in ("default", "high"):
+    may_lack = not isinstance(draft, SettledStep)
+    if draft.priority not in (None, "default", "high"):
         yield f"priority is {draft.priority!r}, not 'default' or 'high'"
     if draft.trigger_rule not in ("all_concluded", "all_ended", "any_concluded"):
         yield f"trigger_rule is {draft.trigger_rule!r}, not 'all_concluded', 'all_ended' or 'any_concluded'"
     if draft.index is not None and not (_is_int(draft.index) and 0 <= draft.index <= _MAX_INT):
         yield f"index is {draft.index!r}, not a whole number of at least 1"
-    if not (_is_int(draft.concurrency_limit) and 1 <= draft.concurrency_limit <= _MAX_INT):
+    if not _is_count(draft.concurrency_limit, 1, may_lack):
         yield f"concurrency_limit is {draft.concurrency_limit!r}, not a whole number of at least 1"
-    if not (_is_int(draft.max_retries) and 0 <= draft.max_retries <= _MAX_INT):
+    if not _is_count(draft.max_retries, 0, may_lack):
         yield f"max_retries is {draft.max_retries!r}, not a whole number of at least 0"
     for name in ("timeout", "cooldown"):
         seconds = getattr(draft, name)
+        if seconds is None and may_lack:
+            continue
         if not isinstance(seconds, int | float) or not 0 <= seconds <= MAX_SECONDS:
             yield f"{name} is {_shown(seconds)}, not a number of seconds between 0 and a hundred years"
     if draft.delay is not None or draft.dispatch_after is not None:
@@ -168,14 +231,18 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_name(value: object) -> bool:
+def _is_count(value: Any, least: int, may_lack: bool) -> bool:
+    return (may_lack and value is None) or (_is_int(value) and least <= value <= _MAX_INT)
+
+
+def is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
 def _is_relatable(value: object) -> bool:
     if not isinstance(value, tuple | list) or len(value) != 2:
         return False
-    return _is_name(value[0]) and (_is_name(value[1]) or (_is_int(value[1]) and abs(value[1]) < 2**63))
+    return is_name(value[0]) and (is_name(value[1]) or (_is_int(value[1]) and abs(value[1]) < 2**63))
 
 
 def _is_steplike(value: object) -> bool:

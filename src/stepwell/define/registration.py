@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from stepwell.define.definition import JobDefinition, known_settings
-from stepwell.define.drafts import NewStep, problems
+from stepwell.define.drafts import MAX_NAME, SettledStep, is_name, problems
 from stepwell.define.job import Job, hooks_of
+from stepwell.define.keys import KeyTemplate
 from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature, is_coroutine
 from stepwell.model.errors import StepwellError
@@ -42,6 +43,7 @@ class Registration:
     name: str | None
     settings: dict[str, Any]
     policy: Policy
+    aliases: Collection[str] = ()
 
     @overload
     def __call__(self, code: Callable[P, ComputesLater[R]]) -> JobDefinition[P, R]: ...
@@ -53,16 +55,18 @@ class Registration:
     def __call__(self, code: Callable[P, R]) -> JobDefinition[P, R]: ...
     def __call__(self, code: Callable[..., Any]) -> JobDefinition[Any, Any]:
         action = self._action_of(code)
-        settings = known_settings(action, self.settings)
-        if found := [*self.policy.problems(), *_problems_of(action, settings)]:
+        settings = known_settings(action, self.settings, ("name", "aliases", *Policy.__slots__))
+        if found := [*self.policy.problems(), *_problems_of(action, settings), *_problems_of_aliases(self.aliases)]:
             raise StepwellError(f"job {action!r} cannot be defined: {'; '.join(found)}")
         compute = _compute_of(action, code)
+        signature = Signature(action, code, compute)
+        settings = _with_key_template(action, settings, signature)
         hooks, is_async = frozenset[str](), is_coroutine(code)
         if isinstance(code, type):
             hooks = hooks_of(code)
             is_async = any(inspect.iscoroutinefunction(getattr(code, name)) for name in (*hooks, "compute"))
         job: JobDefinition[Any, Any] = JobDefinition(
-            action, code, settings, self.policy, self.app, Signature(action, code, compute), hooks, is_async
+            action, code, settings, self.policy, self.app, signature, hooks, is_async, tuple(self.aliases)
         )
         self.app.jobs.add(job)
         return job
@@ -92,7 +96,25 @@ def _compute_of(action: str, code: Callable[..., Any]) -> Callable[..., Any]:
     return compute
 
 
+def _with_key_template(action: str, settings: dict[str, Any], signature: Signature) -> dict[str, Any]:
+    """The settings with a concurrency key that names arguments in braces as a function of them."""
+    key = settings.get("concurrency_key")
+    if not isinstance(key, str) or not {"{", "}"}.intersection(key):
+        return settings
+    template = KeyTemplate.of(key)
+    problem = template if isinstance(template, str) else signature.problem_of_required(template.names)
+    if problem is not None:
+        raise StepwellError(f"job {action!r} cannot be defined: concurrency_key is {key!r}: {problem}")
+    return {**settings, "concurrency_key": template}
+
+
+def _problems_of_aliases(aliases: Any) -> list[str]:
+    if isinstance(aliases, str) or not isinstance(aliases, Collection):
+        return [f"aliases is {aliases!r}, not a list of names"]
+    return [f"alias {alias!r} must be 1 to {MAX_NAME} printable characters" for alias in aliases if not is_name(alias)]
+
+
 def _problems_of(action: str, settings: dict[str, Any]) -> list[str]:
     """The problems with the settings that every step of a job would have."""
     plain = {name: value for name, value in settings.items() if name != "concurrency_key" or not callable(value)}
-    return [problem.replace("max_retries", "retries") for problem in problems(NewStep(action=action, **plain))]
+    return [problem.replace("max_retries", "retries") for problem in problems(SettledStep(action=action, **plain))]

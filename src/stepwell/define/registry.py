@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stepwell.define.definition import JobDefinition, JobStep, known_settings
-from stepwell.define.drafts import NewStep
+from stepwell.define.definition import JobDefinition, known_settings
+from stepwell.define.drafts import NewStep, SettledStep
 from stepwell.model.errors import StepwellError, UnknownAction
+from stepwell.share.strategy import Weight
 
 
 class Registry:
     """The jobs that an app can run.
 
-    A step with an unregistered action can still be created: another program may run it.
+    A step with an unregistered action can still be created: another program may run it. A job is found by its action
+    and by its aliases; steps that are created by an alias get the action.
     """
 
     def __init__(self) -> None:
-        self._jobs: dict[str, JobDefinition[..., Any]] = {}
+        self._jobs: dict[str, JobDefinition[..., Any]] = {}  # by action and by alias
 
     def add(self, job: JobDefinition[..., Any]) -> None:
-        if job.action in self._jobs:
-            raise StepwellError(f"the action {job.action!r} is already registered with this app")
-        self._jobs[job.action] = job
+        for name in (job.action, *job.aliases):
+            if (other := self._jobs.get(name)) is not None:
+                whose = "" if other.action == name else f", as an alias of {other.action!r}"
+                raise StepwellError(f"the action {name!r} is already registered with this app{whose}")
+        self._jobs |= dict.fromkeys((job.action, *job.aliases), job)
 
     def remove(self, action: str) -> None:
         """Forget a job, to register other code for its action."""
@@ -36,20 +40,26 @@ class Registry:
 
     def redraft(self, draft: NewStep) -> NewStep:
         """The same for a draft that was not made by its job."""
-        is_by_hand = not isinstance(draft, JobStep) and draft.action in self
+        is_by_hand = not isinstance(draft, SettledStep) and draft.action in self
         return self[draft.action].draft_like(draft) if is_by_hand else draft
 
-    def get(self, action: str) -> JobDefinition[..., Any] | None:
-        return self._jobs.get(action)
-
     def actions(self) -> frozenset[str]:
+        """The actions that it can run, aliases included."""
         return frozenset(self._jobs)
 
+    def weights(self) -> dict[str, Weight]:
+        """The weight of each action that it can run."""
+        return {name: job.policy.weight for name, job in self._jobs.items()}
+
     def __iter__(self) -> Iterator[JobDefinition[..., Any]]:
-        return iter(self._jobs.values())
+        return (job for name, job in self._jobs.items() if name == job.action)
 
     def __contains__(self, action: object) -> bool:
         return isinstance(action, str) and action in self._jobs
+
+    def get(self, action: str) -> JobDefinition[..., Any] | None:
+        """The job of an action, if this app has it."""
+        return self._jobs.get(action)
 
     def __getitem__(self, action: str) -> JobDefinition[..., Any]:
         try:

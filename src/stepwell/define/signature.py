@@ -6,7 +6,7 @@ import inspect
 import logging
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -65,6 +65,15 @@ class Signature:
         if self._result is Any and _is_specific(annotated):
             _warn(action, "its result", annotated)
 
+    def problem_of_required(self, names: Iterable[str]) -> str | None:
+        """Why a call may leave one of these arguments out, or None: then every step has all of them."""
+        for name in names:
+            if name not in self._names or name == self._extras:
+                return f"there is no parameter {name!r}"
+            if name not in self._needed:
+                return f"the parameter {name!r} has a default, so a step may lack it; use a function of the arguments"
+        return None
+
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by their names; rejects those that the callable would not accept."""
         try:
@@ -89,7 +98,7 @@ class Signature:
 
     def _check(self, name: str, hint: Any, value: Any) -> None:
         """Check the value as it will arrive: after a JSON round trip."""
-        stored = codec.decode(codec.encode(value, f"arguments.{name}"))
+        stored = codec.decode(codec.encode(value, f'arguments["{name}"]'))
         try:
             convert(stored, hint)
         except (ValueError, TypeError) as error:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stepwell import State, Step, Transition
 from stepwell.cli.output import SIGNS, STYLES, Output, Span
-from stepwell.cli.text import shorten, without_password
+from stepwell.cli.text import shorten
 from stepwell.demo.story import Story
+from stepwell.model.redaction import shown_url
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -43,7 +44,7 @@ class Screen(Protocol):
 def screen_for(output: Output, story: Story, workers: int) -> Iterator[Screen]:
     """The screen for this kind of output."""
     if output.rich is None:
-        output.line(f"Stepwell demo: {workers} workers, one dispatcher, {without_password(story.app.database.url)}")
+        output.line(f"Stepwell demo: {workers} workers, one dispatcher, {shown_url(story.app.database.url)}")
         yield _Lines(output, story)
         return
     from rich.live import Live

@@ -8,10 +8,11 @@ from shlex import quote
 from stepwell import Step
 from stepwell.cli.history import write_history
 from stepwell.cli.output import Output, Span, of_state
-from stepwell.cli.text import counted, without_password
+from stepwell.cli.text import counted
 from stepwell.cli.trees import tree_lines
 from stepwell.demo.story import Story
 from stepwell.demo.verdict import claims
+from stepwell.model.redaction import shown_url
 
 IMAGES_SHOWN = 3
 
@@ -65,4 +66,4 @@ def _write_next(output: Output, url: str, steps: dict[str, Step], program: str) 
     for command, (name, what) in commands.items():
         if name in steps:
             output.line((f"  # {what}", "bright_black"))
-            output.line(f"  {program} --db {quote(without_password(url))} {command} {steps[name].id}", whole=True)
+            output.line(f"  {program} --db {quote(shown_url(url))} {command} {steps[name].id}", whole=True)

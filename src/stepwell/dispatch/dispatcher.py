@@ -9,8 +9,10 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final, Unpack
 
+from stepwell.dispatch.log import TickLog
 from stepwell.dispatch.tick import Tick, TickOptions, TickReport
-from stepwell.enqueue.adopt import BATCH, adopt_new_steps
+from stepwell.enqueue.adopt import BATCH
+from stepwell.enqueue.adopt_each import adopt_rows
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import StepwellError
 from stepwell.share.limits import unblock_keys
@@ -19,6 +21,7 @@ from stepwell.store.engine import ticks
 
 # Batches of rows from plain SQL that are adopted before the groups are ticked again: 10,000 rows.
 ADOPTION_BATCHES_PER_ROUND: Final = 20
+BREAKER_LOG_SECONDS: Final = 60.0  # a pause may last for days, and each entry has four lines
 IDLE_MARKS_PER_ROUND: Final = 1_000  # checked for deletion before the groups are ticked
 
 
@@ -37,6 +40,7 @@ class Dispatcher:
         self.groups = None if groups is None else frozenset(groups)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._tick = Tick(database, self.owner, **options)
+        self._next_breaker_log = 0.0
 
     def round(self, *, open_too: bool = True) -> list[TickReport]:
         """One tick of every group with work; returns an empty list if there was none.
@@ -44,7 +48,10 @@ class Dispatcher:
         The search for work only reads and takes no lock, so an idle round writes nothing. Without `open_too`, steps
         that only wait for a free slot are no reason for a tick.
         """
-        reports = [self._tick.run(group) for group in self._groups_with_work(open_too)]
+        groups = self._groups_with_work(open_too)
+        if open_too and not groups:
+            self._log_breaker()
+        reports = [self._tick.run(group) for group in groups]
         if any(report.locked_out for report in reports):
             return [report for report in reports if not report.locked_out]
         return reports
@@ -70,13 +77,22 @@ class Dispatcher:
         for _ in range(ADOPTION_BATCHES_PER_ROUND):
             if None not in found:
                 break
-            now = self._database.now()
-            adopted = self._database.transact(lambda tx, now=now: adopt_new_steps(tx, self._creator, now))  # type: ignore[misc]
+            adopted = adopt_rows(self._database, self._creator)
             unblocked = self._database.transact(lambda tx: unblock_keys(tx, self._database.now()))
             found = self._probe(open_too)
             if adopted < BATCH and not unblocked:
                 break
         return [group for group in found if group is not None and (self.groups is None or group in self.groups)]
+
+    def _log_breaker(self) -> None:
+        """Steps that only the breaker holds back need no tick, but whoever reads the log should know of them."""
+        now = self._database.clock.monotonic()
+        if now < self._next_breaker_log:
+            return
+        held = self._database.read(ticks.groups_held_by_breaker)
+        if any(self.groups is None or group in self.groups for group in held):
+            TickLog().breaker_off()
+            self._next_breaker_log = now + BREAKER_LOG_SECONDS
 
     def _delete_idle_marks(self) -> int:
         """Most steps that end leave nothing to decide: their groups need no tick."""

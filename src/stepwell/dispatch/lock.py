@@ -16,8 +16,8 @@ from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import settings, ticks
 
-# Longer than any healthy tick (a cascade over 100,000 steps takes a few seconds), short enough for a quick takeover
-# after a crash.
+# Longer than any healthy tick (a cascade over 100,000 steps takes a few seconds). Where a worker runs beside the
+# dispatcher, the lock has the length of its lease instead: after a crash, both are taken over within that time.
 LOCK_SECONDS: Final = 30.0
 
 
@@ -45,12 +45,10 @@ class GroupLock:
     tick: int
     previous_ended_early: bool
     survey: Survey
-    seconds: float = LOCK_SECONDS
 
     def fence(self, tx: Transaction) -> None:
         """Check that the group is still ours, and keep it ours until this transaction ends."""
-        idle_ms = str(int(1000 * self.seconds))
-        if ticks.fence(tx, group=self.group, owner=self.owner, token=self.token, idle_ms=idle_ms) is None:
+        if ticks.fence(tx, group=self.group, owner=self.owner, token=self.token) is None:
             raise LockLost(f"another dispatcher took over group {self.group}; this tick was aborted")
 
 
@@ -65,7 +63,7 @@ def acquire(database: Database, group: str, owner: str, seconds: float = LOCK_SE
             return None
         tick = ticks.begin_tick(tx, group=group, owner=owner, now=now)
         ticks.set_current_tick(tx, group=group, token=taken.lock_token, tick=tick)
-        return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now), seconds)
+        return GroupLock(group, owner, taken.lock_token, tick, taken.ended_early, _survey(tx, group, now))
 
     return database.transact(work)
 

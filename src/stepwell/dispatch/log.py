@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 LOGGER: Final = logging.getLogger("stepwell.dispatcher")
@@ -22,6 +21,9 @@ class TickLog:
 
     def breaker_off(self) -> None:
         LOGGER.warning("CIRCUIT BREAKER: Step dispatching is DISABLED globally")
+        LOGGER.info("All state management phases completed successfully")
+        LOGGER.info("Skipping pending step dispatch phase (circuit breaker active)")
+        LOGGER.info("[TICK SKIPPED] Circuit breaker active - can_dispatch_steps = false")
 
     def phase(self, number: int, name: str, rows: int, milliseconds: float) -> None:
         done = f"YES ({rows} rows)" if rows else "NO"
@@ -38,12 +40,3 @@ class TickLog:
 
     def end(self, milliseconds: float, dispatched: int) -> None:
         LOGGER.info("[TICK END] Total: %.2fms | Dispatched: %d", milliseconds, dispatched)
-
-
-def log_to_file(path: Path) -> None:
-    """Write the log to a file (`logs/dispatcher.log`), one line per event with its time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)

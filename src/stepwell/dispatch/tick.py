@@ -93,6 +93,7 @@ class Tick:
         self._batch_limit = batch_limit
         self._batch_limits = batch_limits or {}
         self._lock_seconds = lock_seconds
+        database.use_lease(lock_seconds)
         self._ticks_kept = ticks_kept
         self._log = TickLog()
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from stepwell.define.drafts import NewStep
+from stepwell.define.drafts import NewStep, SettledStep
+from stepwell.enqueue.check_row import check_row
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.create.announce import created
 from stepwell.enqueue.create.enrol import enrol
 from stepwell.enqueue.create.neighbours import write_neighbours
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.blocks import refuse_names_of_blocks
-from stepwell.model import codec
+from stepwell.enqueue.settle import declarations_for, settle
 from stepwell.model.errors import InvalidStep
 from stepwell.model.states import State
 from stepwell.store import Transaction
@@ -23,9 +24,13 @@ ACTOR: Final = "adoption"
 BATCH: Final = 500
 
 
-def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime) -> int:
-    """Place new rows, each after its parent; returns how many were processed."""
-    rows = adoption.new_steps(tx, limit=BATCH)
+def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime, *, only: int | None = None) -> int:
+    """Place new rows (or one, with what goes before it), each after its parent; returns how many were processed."""
+    if only is None:
+        rows = adoption.new_steps(tx, limit=BATCH)
+    else:
+        row = adoption.new_step(tx, id=only)
+        rows = [] if row is None else [row]
     if not rows:
         return 0
     names, done = creator.names(tx), set[int]()
@@ -60,8 +65,8 @@ def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[in
 
 def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
     try:
-        _check_arguments(row)
-        placement = _placement(row)
+        check_row(tx, row)
+        placement = _placement(tx, row)
         refuse_names_of_blocks(tx, [placement.uuid])
         _, neighbours = place(tx, [placement], names)
     except InvalidStep as error:
@@ -75,16 +80,7 @@ def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
     enrol(tx, [row.id], now)
 
 
-def _check_arguments(row: NewRow) -> None:
-    try:
-        arguments = codec.decode(row.arguments)
-    except ValueError as error:
-        raise InvalidStep(f"its arguments cannot be decoded: {error}") from error
-    if not isinstance(arguments, dict):
-        raise InvalidStep("its arguments are not a JSON object of the job's parameters by name")
-
-
-def _placement(row: NewRow) -> Placement:
+def _placement(tx: Transaction, row: NewRow) -> Placement:
     draft = NewStep(
         action=row.action,
         label=row.label,
@@ -95,10 +91,16 @@ def _placement(row: NewRow) -> Placement:
         index=row.index,
         workflow=row.workflow_id,
         group=row.group,
-        queue=None if row.queue == "default" else row.queue,  # the default of the column, not a choice
+        queue=row.queue,
         priority=row.priority,
+        max_retries=row.max_retries,
+        timeout=row.timeout,
+        cooldown=row.cooldown,
+        concurrency_key=row.concurrency_key,
+        concurrency_limit=row.concurrency_limit,
     )
-    return Placement(draft, uuid=row.uuid, id=row.id)
+    declared = declarations_for(tx, [row.action]).get(row.action)
+    return Placement(settle(draft, row.arguments, declared), uuid=row.uuid, id=row.id)
 
 
 def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
@@ -112,6 +114,11 @@ def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
         group=placement.group,
         queue=placement.queue,
         priority=placement.priority,
+        max_retries=placement.draft.max_retries,
+        timeout=float(placement.draft.timeout),
+        cooldown=float(placement.draft.cooldown),
+        concurrency_key=placement.draft.concurrency_key,
+        concurrency_limit=placement.draft.concurrency_limit,
         shares_block=placement.block != placement.uuid,
         declared=placement.declared,
     )
@@ -121,7 +128,7 @@ def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
 
 def _refuse(tx: Transaction, row: NewRow, message: str, names: Names, now: datetime) -> None:
     """Fail the row with the reason, in a block and a workflow of its own, so that it is not lost."""
-    placement = Placement(NewStep(action=row.action), uuid=row.uuid, id=row.id)
+    placement = Placement(SettledStep(action=row.action), uuid=row.uuid, id=row.id)
     place(tx, [placement], names)
     _write_place(tx, placement, now)
     adoption.refuse_step(tx, id=row.id, actor=ACTOR, message=message, now=now)

@@ -1,4 +1,4 @@
-"""What `.enqueue(…)` returns: the step's identity, and a way to wait for its end."""
+"""What `enqueue` and `app.handle` return: the step's identity, and ways to wait for its end and to act on it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError
 from stepwell.model.states import CONCLUDED, State
-from stepwell.model.step import Step, StepRef
+from stepwell.model.step import Retried, Step, StepRef
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
-    from stepwell.define.signature import Signature
+    from stepwell.define.definition import JobDefinition
 
 R = TypeVar("R")
 
@@ -22,15 +22,22 @@ POLL_SECONDS: Final = (0.001, 0.1)
 
 
 class Handle(StepRef, Generic[R]):
-    """A step that was just created."""
+    """A step of an app, from any process.
 
-    __slots__ = ("_app", "_signature")
+    `job` is that of the step, if the app has it: it gives the result its type. Without it the result is as stored, in
+    JSON's types.
+    """
+
+    __slots__ = ("_app", "_job")
     __setattr__ = object.__setattr__
 
-    def __init__(self, ref: StepRef, app: Stepwell, signature: Signature) -> None:
+    def __init__(self, ref: StepRef, app: Stepwell, job: JobDefinition[..., R] | None) -> None:
         super().__init__(ref.id, ref.uuid)
         self._app = app
-        self._signature = signature
+        self._job = job
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Handle, (StepRef(self.id, self.uuid), self._app, self._job)
 
     def step(self) -> Step:
         """The step as it is now."""
@@ -39,6 +46,14 @@ class Handle(StepRef, Generic[R]):
     def transition_to(self, state: State, *, who: str, why: str | None = None) -> None:
         """Change its state by hand, as the transition table allows an operator; `who` and `why` are recorded."""
         self._app.transition_to(self, state, who=who, why=why)
+
+    def cancel(self, *, who: str, why: str | None = None) -> None:
+        """Cancel the step and, in the next ticks, its descendants; `who` and `why` are recorded."""
+        self._app.cancel(self, who=who, why=why)
+
+    def retry(self, *, who: str, why: str | None = None) -> Retried:
+        """Return the step, and those that ended because of it, to Pending."""
+        return self._app.retry(self, who=who, why=why)
 
     def result(self, timeout: float | None = None) -> R:
         """Wait for the end of the step and return its result, typed by the job's signature (None if it was skipped).
@@ -89,7 +104,7 @@ class Handle(StepRef, Generic[R]):
             why = (step.error_message if step.state is State.FAILED else None) or step.reason or "no reason given"
             raise StepDidNotConclude(f"step {step.id} ({step.name}) is {step.state}: {why}", step)
         try:
-            result: R = self._signature.result(step.response)
+            result: R = step.response if self._job is None else self._job.signature.result(step.response)
         except (ValueError, TypeError) as error:
             raise StepwellError(
                 f"step {step.id} ({step.name}) is {step.state}, but its result does not match the job's signature "

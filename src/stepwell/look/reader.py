@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +13,9 @@ from stepwell.model.errors import StepNotFound, StepwellError
 from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
+from stepwell.model.suggest import hint, refuse_unknown
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import reading
+from stepwell.store.engine import actions, creation, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,49 @@ class Reader:
         if "relatable" in filters:
             kind, of = filters.pop("relatable")
             filters |= {"relatable_type": kind, "relatable_id": str(of)}
-        if unknown := filters.keys() - {*reading.FILTERS, "workflow"}:
-            valid = ", ".join(sorted([*reading.FILTERS, "relatable", "workflow"]))
-            raise StepwellError(f"unknown filter {', '.join(sorted(unknown))}; valid filters: {valid}")
-        return self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=before, limit=limit))
+        refuse_unknown("steps", filters, {*reading.FILTERS, "relatable", "workflow"}, "filter")
+        if "state" in filters:
+            filters["state"] = [state_of(state) for state in _listed(filters["state"])]
+        found = self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=before, limit=limit))
+        if not found:  # a typo must not look like an empty queue
+            self._refuse_unknown_names(_listed(filters.get("group")), _listed(filters.get("queue")))
+        return found
+
+    def _refuse_unknown_names(self, groups: Sequence[Any], queues: Sequence[Any] = ()) -> None:
+        if groups:
+            refuse_unknown("steps", groups, [row["group"] for row in self.groups()], "group")
+        if queues:
+            refuse_unknown("steps", queues, self._database.read(creation.queue_names), "queue")
+
+    def is_live(self, relatable: tuple[str, str | int], actions: Collection[str] | None = None) -> bool:
+        """Whether a workflow that has a step of these actions (or of any) about this object has not ended."""
+        kind, of = relatable
+        if isinstance(actions, str):
+            raise StepwellError(f"is_live: actions is {actions!r}; pass a list, actions=[{actions!r}]")
+        return self._database.read(
+            lambda tx: reading.is_live(
+                tx,
+                relatable_type=kind,
+                relatable_id=str(of),
+                any_action=actions is None,
+                actions=[] if actions is None else list(actions),
+            )
+        )
 
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
         step = self.step(which)
         return self._database.read(lambda tx: reading.history(tx, step_id=step.id))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs that workers have recorded: settings, former names, and how many live workers serve each."""
+        rows = self._database.read(actions.all_actions)
+        serving = Counter(action for worker in self.workers() if worker["alive"] for action in worker["actions"])
+        return [
+            asdict(row)
+            | {"aliases": [each.name for each in rows if each.alias_of == row.name], "workers": serving[row.name]}
+            for row in rows
+            if row.alias_of is None
+        ]
 
     def tree(self, which: Step | StepRef | int | str) -> TreeNode:
         """A step with all its descendants, in the order of their blocks."""
@@ -98,6 +136,7 @@ class Reader:
             | {
                 "queues": list(dict.fromkeys(lane.queue for lane in served.get(worker.id, []))),
                 "actions": sorted({lane.action for lane in served.get(worker.id, [])}),
+                "groups": sorted({lane.group for lane in served.get(worker.id, []) if lane.group}),
             }
             for worker in workers
         ]
@@ -118,7 +157,10 @@ class Reader:
                 return reading.recent_ticks(tx, limit=limit)
             return reading.recent_ticks_of_group(tx, group=group, limit=limit)
 
-        return [asdict(row) for row in self._database.read(look)]
+        found = [asdict(row) for row in self._database.read(look)]
+        if group is not None and not found:
+            self._refuse_unknown_names([group])
+        return found
 
     def dependencies(self, which: Step | StepRef | int | str) -> list[Step]:
         """The steps that a step depends on by DAG edges."""
@@ -132,6 +174,25 @@ class Reader:
 
     def database_version(self) -> str:
         return self._database.read(reading.database_version)
+
+
+def state_of(name: State | str) -> State:
+    """A state by its name; case is ignored.
+
+    >>> state_of("failed"), state_of(State.FAILED)
+    (<State.FAILED: 'Failed'>, <State.FAILED: 'Failed'>)
+    """
+    by_name = {str(state).casefold(): state for state in State}
+    try:
+        return by_name[str(name).casefold()]
+    except KeyError:
+        raise StepwellError(f"unknown state {name!r}; {hint(name, [*map(str, State)], 'states')}") from None
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    if value is None:
+        return ()
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
 def _build_tree(top: Step, below: dict[int, list[Step]]) -> TreeNode:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
+
+from stepwell.model.clock import since_boot
 
 
 class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
@@ -39,6 +43,7 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     checkpoint: str | None = None
     response: str | None = None  # only with a stage: recorded by an earlier attempt
     was_open: bool | int = False  # claimed without having been dispatched by a tick
+    begun: bool | int = True  # false: claimed ahead, and not on record as begun
     declared: bool | int = False  # part of a declared workflow
     kind: str = "job"
     template: str | None = None  # the name of its step in the template
@@ -60,6 +65,11 @@ class Claim(msgspec.Struct, frozen=True):
     token: int
     worker: str
     step: ClaimedStep = _UNKNOWN  # unknown if the response to the claim was lost
+    begin_before: float = math.inf  # by `since_boot`: when the lease expires, unless another heartbeat is written
+
+    def may_begin(self) -> bool:
+        """Whether it is certain that no other worker has the step. A process that was suspended cannot know more."""
+        return since_boot() < self.begin_before
 
     @property
     def actor(self) -> str:

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Final, Protocol
+
+# On Linux, CLOCK_MONOTONIC stands still while a virtual machine is suspended. Elsewhere it does not.
+_SINCE_BOOT: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def since_boot() -> float:
+    """Real seconds that never go back, that pass while the machine is suspended, and that all its processes share.
+
+    For leases: they expire while the machine sleeps.
+    """
+    return time.clock_gettime(_SINCE_BOOT)
 
 
 class Clock(Protocol):

@@ -7,17 +7,18 @@ every value is checked first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
-from stepwell.model import aliases
+from stepwell.model import aliases, unstorable
 from stepwell.model.errors import UnstorableValue
 
 MAX_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 64
 _BIGGEST_INT: Final = 2**63
+_TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder()
@@ -31,7 +32,7 @@ def encode(value: Any, what: str = "arguments") -> str:
     >>> encode({"rates": (1.0, float("nan"))})
     Traceback (most recent call last):
     ...
-    stepwell.model.errors.UnstorableValue: arguments.rates[1]: nan cannot be represented in JSON
+    stepwell.model.errors.UnstorableValue: arguments["rates"][1]: NaN cannot be stored
     """
     plain = value if _is_plain(value, 0) else _made_plain(value, what)
     encoded = _encoder.encode(plain)
@@ -69,28 +70,28 @@ def _is_plain_text(text: str) -> bool:
 def _made_plain(value: Any, what: str) -> Any:
     """The value in JSON's own types; raises UnstorableValue with the path of what is wrong."""
     try:
-        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=_pydantic_or_refuse)
+        plain = _builtins(value)
     except RecursionError as error:
         raise UnstorableValue(f"{what}: nested deeper than {MAX_DEPTH} levels, or contains itself") from error
     except (TypeError, ValueError) as error:
-        raise UnstorableValue(f"{_blame(value, what)}: {error}") from error
-    _walk(plain, what, 0)
+        raise UnstorableValue(unstorable.located(value, what, _problem)) from error
+    if (problem := _problem_of_plain(plain)) is not None:
+        raise UnstorableValue(
+            f"{what}: {problem}" if problem == _TOO_DEEP else unstorable.located(value, what, _problem)
+        )
     return plain
 
 
-def _blame(value: Any, path: str) -> str:
-    """The path of the innermost part that has no JSON form."""
-    parts: Iterable[tuple[str, Any]] = ()
-    if isinstance(value, dict):
-        parts = ((f"{path}.{key}", item) for key, item in value.items())
-    elif isinstance(value, list | tuple):
-        parts = ((f"{path}[{position}]", item) for position, item in enumerate(value))
-    for where, part in parts:
-        try:
-            msgspec.to_builtins(part, str_keys=True, enc_hook=_pydantic_or_refuse)
-        except (TypeError, ValueError):
-            return _blame(part, where)
-    return path
+def _builtins(value: Any) -> Any:
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_pydantic_or_refuse)
+
+
+def _problem(value: Any) -> str | None:
+    """Why a value cannot be stored; None if it can."""
+    try:
+        return _problem_of_plain(_builtins(value))
+    except (TypeError, ValueError) as error:
+        return str(error)
 
 
 def decode(text: str | None) -> Any:
@@ -99,7 +100,12 @@ def decode(text: str | None) -> Any:
     >>> decode('[1, "a"]'), decode(None)
     ([1, 'a'], None)
     """
-    return None if text is None else _decoder.decode(text)
+    if text is None:
+        return None
+    try:
+        return _decoder.decode(text)
+    except RecursionError as error:  # written by plain SQL
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from error
 
 
 def readable(text: str | None) -> Any:
@@ -120,37 +126,35 @@ def _pydantic_or_refuse(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} has no JSON form")
 
 
-def _walk(value: Any, path: str, depth: int) -> None:
+def _problem_of_plain(value: Any, depth: int = 0) -> str | None:
     if depth > MAX_DEPTH:
-        raise UnstorableValue(f"{path}: nested deeper than {MAX_DEPTH} levels")
+        return _TOO_DEEP
     match value:
         case str():
-            _check_text(value, path)
+            return _problem_of_text(value)
         case bool() | None:
-            pass
+            return None
         case int():
-            if not -_BIGGEST_INT <= value < _BIGGEST_INT:
-                raise UnstorableValue(f"{path}: integer exceeds 64 bits; pass it as a string")
+            in_range = -_BIGGEST_INT <= value < _BIGGEST_INT
+            return None if in_range else "integer exceeds 64 bits; pass it as a string"
         case float():
-            if not math.isfinite(value):
-                raise UnstorableValue(f"{path}: {value} cannot be represented in JSON")
+            return None if math.isfinite(value) else f"{_NOT_FINITE[repr(value)]} cannot be stored"
         case dict():
-            for key, item in value.items():
-                _check_text(key, path)
-                _walk(item, f"{path}.{key}", depth + 1)
-        case list() | tuple():
-            for position, item in enumerate(value):
-                _walk(item, f"{path}[{position}]", depth + 1)
+            problems = (_problem_of_text(key) or _problem_of_plain(item, depth + 1) for key, item in value.items())
+        case _:
+            problems = (_problem_of_plain(item, depth + 1) for item in value)
+    return next(filter(None, problems), None)
 
 
-def _check_text(text: str, path: str) -> None:
+def _problem_of_text(text: str) -> str | None:
     if "\0" in text:
-        raise UnstorableValue(f"{path}: contains a NUL character, which PostgreSQL cannot store")
+        return "contains a NUL character, which PostgreSQL cannot store"
     if not text.isascii():
         try:
             text.encode()
-        except UnicodeEncodeError as error:
-            raise UnstorableValue(f"{path}: contains a lone surrogate, which is not valid text") from error
+        except UnicodeEncodeError:
+            return "contains a lone surrogate, which is not valid text"
+    return None
 
 
 def clean_text(text: str, limit: int) -> str:

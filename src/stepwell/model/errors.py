@@ -56,6 +56,10 @@ class SchemaError(StepwellError):
     """The database's schema is older or newer than this program, or damaged."""
 
 
+class AppClosed(StepwellError):
+    """The app was closed with `close()` and not opened again with `open()`."""
+
+
 class DatabaseUnavailable(StepwellError):
     """The database could not be reached; nothing is known to have been written."""
 

@@ -22,6 +22,7 @@ CHILDREN_CONCLUDED: Final = "children_concluded"
 WAITING_FOR_CHILDREN: Final = "waiting_for_children"
 MAX_RETRIES_REACHED: Final = "max_retries_reached"
 REFUSED: Final = "refused"
+UNREADABLE: Final = "unreadable"
 
 ERROR: Final = "error"
 BAD_ARGUMENTS: Final = "bad_arguments"
@@ -59,6 +60,7 @@ ENGINE_REASONS: Final = CASCADED | {
     WAITING_FOR_CHILDREN,
     MAX_RETRIES_REACHED,
     REFUSED,
+    UNREADABLE,
     ERROR,
     BAD_ARGUMENTS,
     UNSTORABLE_RESULT,

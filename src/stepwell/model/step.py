@@ -17,12 +17,18 @@ Priority: TypeAlias = Literal["default", "high"]
 TriggerRule: TypeAlias = Literal["all_concluded", "all_ended", "any_concluded"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class StepRef:
-    """The identity of a step, as returned when it is created."""
+    """The identity of a step. Two are equal if they are of the same step, whatever else they can do."""
 
     id: int
     uuid: str
+
+    def __eq__(self, other: object) -> bool:
+        return (self.id, self.uuid) == (other.id, other.uuid) if isinstance(other, StepRef) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.uuid))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +48,23 @@ class Step:
     arguments: Json
     relatable_type: str | None
     relatable_id: str | None
-    queue: str
+    queue: str | None  # None until it is placed, like every setting that plain SQL left out
     group: str | None
-    priority: str
+    priority: str | None
     state: State
     reason: str | None
     actor: str | None
     trigger_rule: str
     attempts: int
     retries: int
-    max_retries: int
+    max_retries: int | None
     not_completed: int
     rescues: int
     dispatch_after: datetime | None
     is_throttled: bool
     was_throttled: bool
-    timeout: float
-    cooldown: float
+    timeout: float | None
+    cooldown: float | None
     lease_worker: str | None
     lease_token: int
     lease_deadline: datetime | None
@@ -80,7 +86,7 @@ class Step:
     response: Json
     idempotency_key: str | None
     concurrency_key: str | None
-    concurrency_limit: int
+    concurrency_limit: int | None
     declared: bool
     kind: str
     template: str | None
@@ -112,3 +118,11 @@ class Transition:
     at: datetime
     attempt: int
     error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What a retry did, by the ids of the steps."""
+
+    revived: list[int]  # the step itself and all that returned with it
+    handlers_done: list[int]  # exception handlers that ran after the first failure: they do not run again

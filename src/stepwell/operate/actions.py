@@ -7,7 +7,6 @@ NotRunnable, and ancestors that failed only because of their children.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
@@ -15,6 +14,7 @@ from stepwell.model import codec
 from stepwell.model.actors import actor_of, reason_of, storable
 from stepwell.model.errors import ActionRefused
 from stepwell.model.states import State
+from stepwell.model.step import Retried
 from stepwell.operate.revival import (
     lock,
     refuse_leased,
@@ -28,14 +28,6 @@ from stepwell.operate.revival import (
 from stepwell.store import Change, Database, Transaction
 from stepwell.store.engine import operator
 from stepwell.store.engine.operator import LockedStep
-
-
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """What a retry did, by the ids of the steps."""
-
-    revived: list[int]  # the step itself and all that returned with it
-    handlers_done: list[int]  # exception handlers that ran after the first failure: they do not run again
 
 
 class _EndVerb(Protocol):
@@ -94,7 +86,7 @@ class Actions:
     def complete(self, step_id: int, who: str, why: str | None = None, response: Any = None) -> None:
         """Complete a step by hand, with a result; refused while it has children that are unfinished or never ran."""
         actor, now = actor_of(who), self._database.now()
-        text = codec.encode(response, "response")
+        text = codec.encode(response, "result")
 
         def work(tx: Transaction) -> None:
             operator.lock_group_of(tx, id=step_id)

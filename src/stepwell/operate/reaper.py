@@ -16,10 +16,12 @@ from typing import Final, TypedDict
 from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
+from stepwell.operate.heartbeats import Heartbeats
 from stepwell.run.finish import MAX_RESCUES
+from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.share.limits import recheck_keys_of_dead_workers
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import reaping, runs, ticks
+from stepwell.store.engine import agenda, reaping, runs, ticks
 from stepwell.store.engine.reaping import DeadLease
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
@@ -80,13 +82,18 @@ class Reaper:
         self._stalled_seconds = stalled_seconds
         self._retention_seconds = dead_worker_retention_seconds
         self._rescues = rescues
+        self._heartbeats = Heartbeats(database)
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the first runnable step, and since when
         self._reported_stalled: set[str] = set()
 
     def round(self) -> Reaped:
         """Check everything once."""
         reaped = Reaped()
-        for row in self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
+        self._report_stalled_groups(reaped)  # first: it only reads, and the rest may have to wait for a lock
+        self._heartbeats.expire_from_the_future()
+        if dead := self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
+            self._database.let_writers_pass()  # one of them may be a heartbeat
+        for row in dead:
             self._end_dead_lease(row, reaped)
         self._recover_unclaimed(reaped)
         now = self._database.now()
@@ -94,33 +101,39 @@ class Reaper:
         overdue = _ago(now, self._retention_seconds)
         if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
             self._delete_expired_rows(reaped, now)
-        self._report_stalled_groups(reaped)
         return reaped
+
+    def longest_lease(self) -> float:
+        """The longest lease of all workers, in seconds."""
+        return self._heartbeats.longest_lease()
 
     def _end_dead_lease(self, row: DeadLease, reaped: Reaped) -> None:
         step_id, token, worker = row.id, row.lease_token, row.lease_worker
-        now = self._database.now()
         if row.state is not State.RUNNING:
             if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
                 reaped.leases_released.append(step_id)
             return
-        error = f"the lease of worker {worker} expired: {_why_dead(row, now)}"
-        retry_at = now + timedelta(seconds=random.uniform(0, RESCUE_SPREAD_SECONDS * row.rescues))
+        error = f"the lease of worker {worker} expired: {_why_dead(row, self._database.now())}"
+        delay = timedelta(seconds=random.uniform(0, _spread_seconds(row)))
 
         def work(tx: Transaction) -> State | None:
             # This transaction may have waited for a lock, and the worker may have sent a heartbeat meanwhile.
-            if reaping.is_lease_dead(tx, id=step_id, token=token, now=self._database.now()) is None:
+            now = self._database.now()
+            if reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is None:
                 return None
             changes = runs.rescue(
                 tx,
                 id=step_id,
                 token=token,
-                dispatch_after=retry_at,
+                dispatch_after=now + delay,
                 limit=self._rescues,
+                began=False,  # only if it is on record
                 error=error,
                 actor=ACTOR,
                 now=now,
             )
+            if changes and changes[0].to_state is State.PENDING:
+                agenda.open_returned(tx, ids=[step_id], now=now)
             return changes[0].to_state if changes else None
 
         state = self._database.transact(work)
@@ -141,7 +154,7 @@ class Reaper:
         for row in found:
 
             def work(tx: Transaction, step_id: int = row.id) -> bool:
-                return bool(reaping.recover(tx, id=step_id, actor=ACTOR, now=now))
+                return bool(reaping.recover(tx, id=step_id, actor=ACTOR, now=self._database.now()))
 
             if self._database.transact(work):
                 reaped.recovered.append(row.id)
@@ -188,6 +201,14 @@ class Reaper:
 def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
     dead = reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is not None
     return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
+
+
+def _spread_seconds(row: DeadLease) -> float:
+    """Over how many seconds to spread the retries: less if the lease, and so the time to a rescue, was short."""
+    share = 1.0
+    if row.alive_until is not None and row.heartbeat_at is not None:
+        share = min(share, (row.alive_until - row.heartbeat_at).total_seconds() / ALIVE_SECONDS)
+    return RESCUE_SPREAD_SECONDS * row.rescues * share
 
 
 def _why_dead(row: DeadLease, now: datetime) -> str:

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from stepwell.operate.reaper import Reaper
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.service.part import Part
 from stepwell.store import Database, Wake
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
-# After more than two missed rounds it waits half a lease: live workers send a heartbeat every third of a lease.
+# After more than two missed rounds it waits half a lease, the longest that a worker was configured with: live workers
+# send a heartbeat every third of a lease.
 MISSED_ROUNDS: Final = 2
-HEARTBEAT_GRACE_SECONDS: Final = ALIVE_SECONDS / 2
+HEARTBEAT_GRACE_LEASES: Final = 0.5
 
 
 class ReaperPart(Part):
@@ -39,10 +39,8 @@ class ReaperPart(Part):
         if late > MISSED_ROUNDS * self._reaper.round_seconds:
             # The machine was suspended, the database was down or this process was stopped: all workers look dead, and
             # most are not.
-            _LOGGER.warning(
-                "reaper did not run for %.0f s; waiting %.0f s for heartbeats", late, HEARTBEAT_GRACE_SECONDS
-            )
-            pause = HEARTBEAT_GRACE_SECONDS
+            pause = HEARTBEAT_GRACE_LEASES * self._reaper.longest_lease()
+            _LOGGER.warning("reaper did not run for %.1f s; waiting %.1f s for heartbeats", late, pause)
         else:
             self._rescued += len(self._reaper.round().rescued)
             pause = self._reaper.round_seconds

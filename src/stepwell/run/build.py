@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict, get_args
+from typing import Final, Self, TypedDict, get_args
 
 from stepwell.define.registry import Registry
+from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.errors import StepwellError
+from stepwell.model.suggest import hint, refuse_unknown, warn_of_unknown_queue
 from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
 from stepwell.run.executors.processes import ProcessExecutor
@@ -17,9 +19,11 @@ from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.worker import Worker
 from stepwell.run.worker_row import ALIVE_SECONDS, default_queues
+from stepwell.service.logs import LogOptions
 from stepwell.share.limits import Limits
 from stepwell.share.strategy import Strategy
 from stepwell.store import Database
+from stepwell.store.engine import creation
 
 MAX_SECONDS: Final = 86_400.0  # a day: more is a mistake in the unit
 
@@ -28,6 +32,7 @@ class WorkerOptions(TypedDict, total=False):
     """The keyword arguments of `app.worker(…)` and `app.run(…)`."""
 
     queues: Sequence[str]
+    groups: Collection[str]
     slots: int
     executor: ExecutorKind
     app_name: str | None
@@ -36,6 +41,7 @@ class WorkerOptions(TypedDict, total=False):
     alive_seconds: float
     grace_seconds: float
     rescues: int
+    logs: LogOptions | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +54,7 @@ class WorkerSettings:
     """
 
     queues: Sequence[str] = ()  # empty: the built-in ones, the host's, and those that the app declares
+    groups: Collection[str] = ()  # claim only steps of these; empty: all
     slots: int = 8
     executor: ExecutorKind = "thread"
     app_name: str | None = None
@@ -56,11 +63,18 @@ class WorkerSettings:
     alive_seconds: float = ALIVE_SECONDS
     grace_seconds: float = GRACE_SECONDS
     rescues: int = MAX_RESCUES  # of steps whose slot died; the next death fails them
+    logs: LogOptions | None = None  # of the processes of slots; None: as the app configures them
+
+    @classmethod
+    def of(cls, options: WorkerOptions) -> Self:
+        """Rejects unknown options."""
+        refuse_unknown("worker", options, cls.__slots__)
+        return cls(**options)
 
     def __post_init__(self) -> None:
         if self.executor not in get_args(ExecutorKind):
-            kinds = ", ".join(map(repr, get_args(ExecutorKind)))
-            raise StepwellError(f"executor={self.executor!r}: valid executors: {kinds}")
+            kinds = get_args(ExecutorKind)
+            raise StepwellError(f"executor={self.executor!r}: unknown; {hint(self.executor, kinds, 'executors')}")
         if type(self.slots) is not int or self.slots < 1:
             raise StepwellError(f"slots={self.slots!r}: expected a whole number of at least 1")
         for name, least in (("alive_seconds", 0.1), ("grace_seconds", 0.0)):
@@ -77,13 +91,16 @@ class WorkerBuilder:
     jobs: Registry
     finisher: Finisher
     limits: Limits
-    declared_queues: Callable[[], Collection[str]]
+    declared_queues: Callable[[], frozenset[str]]
     find_app_name: Callable[[], str]
 
     def build(self, settings: WorkerSettings) -> Worker:
-        """A registered worker; the limits that its jobs declare apply from now on."""
+        """A registered worker; what its jobs declare applies from now on."""
         executor = self._executor(settings)
         queues = [settings.queues] if isinstance(settings.queues, str) else settings.queues
+        record_actions(self.database, self.jobs)
+        for queue in queues:
+            self._warn_of_unknown(queue)
         self.limits.apply_declared({job.action: job.policy.max_running for job in self.jobs})
         return Worker(
             self.database,
@@ -92,10 +109,17 @@ class WorkerBuilder:
             executor,
             self._heartbeat(settings),
             queues=queues or default_queues(self.declared_queues()),
+            groups=[settings.groups] if isinstance(settings.groups, str) else settings.groups,
             strategy=settings.strategy,
             alive_seconds=settings.alive_seconds,
             grace_seconds=settings.grace_seconds,
         )
+
+    def _warn_of_unknown(self, queue: str) -> None:
+        declared = self.declared_queues()
+        if queue not in declared:
+            known = declared | set(self.database.read(creation.queue_names)) | set(default_queues(declared))
+            warn_of_unknown_queue(queue, known, "this worker finds no steps in it until the queue is declared")
 
     def _executor(self, settings: WorkerSettings) -> Executor:
         if settings.executor != "process":
@@ -108,7 +132,7 @@ class WorkerBuilder:
             )
         app_name = settings.app_name or self.find_app_name()
         return ProcessExecutor(
-            self.database, self.finisher, app_name, settings.slots, settings.max_memory, settings.rescues
+            self.database, self.finisher, app_name, settings.slots, settings.max_memory, settings.rescues, settings.logs
         )
 
     def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:

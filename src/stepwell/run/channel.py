@@ -12,8 +12,10 @@ from stepwell.model.claimed import Claim
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.lifecycle import handle, run_without_loop
+from stepwell.run.results import read_related
 from stepwell.run.running import RunningStep
 from stepwell.store import Database
+from stepwell.store.engine.results import RelatedStep
 from stepwell.store.engine.runs import LogEntry
 
 
@@ -23,24 +25,27 @@ class DirectChannel:
     def __init__(self, database: Database, finisher: Finisher, claim: Claim) -> None:
         self._database = database
         self._finisher = finisher
-        self._claim = claim
+        self.claim = claim
         self._cancelled = False
         self.is_abandoned = False
 
     def record(self, stage: str, response: str, children: list[dict[str, Any]]) -> bool:
-        return self._finisher.record(self._claim, stage, response, children)
+        return self._finisher.record(self.claim, stage, response, children)
 
     def checkpoint(self, data: str) -> bool:
-        return self._finisher.checkpoint(self._claim, data)
+        return self._finisher.checkpoint(self.claim, data)
 
     def progress(self, done: float, total: float | None) -> None:
-        self._finisher.note(self._claim, progress=(done, total))
+        self._finisher.note(self.claim, progress=(done, total))
 
     def log(self, level: str, message: str) -> None:
-        self._finisher.note(self._claim, logs=[LogEntry(self._database.now(), level, message)])
+        self._finisher.note(self.claim, logs=[LogEntry(self._database.now(), level, message)])
 
     def cancel_requested(self) -> bool:
         return self._cancelled
+
+    def related(self, of: int | None) -> list[RelatedStep]:
+        return read_related(self._database, self.claim.step_id, of)
 
     def request_cancel(self) -> None:
         self._cancelled = True
@@ -53,12 +58,18 @@ def run_here(
     run = handle(definition, step, arguments, interruptible=interruptible)
     if not definition.is_async:
         return run_without_loop(run)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _is_on_a_loop():
         return _on_a_loop(run, interruptible)
     with ThreadPoolExecutor(1) as pool:  # the loop of this thread is blocked by this call
         return pool.submit(_on_a_loop, run, interruptible).result()
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _on_a_loop(run: Coroutine[Any, Any, Ending], interruptible: bool) -> Ending:

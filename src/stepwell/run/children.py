@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.define.drafts import NewStep, check
+from stepwell.define.drafts import NewStep, check, not_a_draft
 from stepwell.define.transport import to_wire
 from stepwell.model.errors import BadChildren, InvalidStep
 from stepwell.model.ids import Uuid7Generator, canonical_uuid
@@ -116,20 +116,13 @@ def _drafts_at(place: Any) -> list[NewStep]:
     many = isinstance(place, Iterable) and not isinstance(place, str | bytes | Mapping)
     together = list(place) if many else [place]
     for draft in together:
-        if not isinstance(draft, NewStep):
-            raise BadChildren(_not_a_draft(draft))
+        if (problem := not_a_draft("children", draft)) is not None:
+            raise BadChildren(problem)
         try:
             check(draft)
         except InvalidStep as error:
             raise BadChildren(str(error)) from error
     return together
-
-
-def _not_a_draft(value: object) -> str:
-    if isinstance(value, Step | StepRef):
-        return f"children({value!r}): that step already exists; pass a draft of a new one, such as fetch.draft(…)"
-    shown = getattr(value, "action", None) or ascii(value)[:80]  # a job, by its name
-    return f"children({shown}): pass drafts of new steps, such as fetch.draft(…), or lists of drafts"
 
 
 def _name(draft: NewStep) -> str:

@@ -6,22 +6,30 @@ its lanes in one transaction.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from stepwell.model.claimed import Claim
+from stepwell.model.claimed import Claim, ClaimedStep
+from stepwell.model.error_text import describe
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.limits import Headroom, headroom_for_claim
 from stepwell.share.strategies import NORMAL_SHARE, Strategy, Weight, safe_grants
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import claims
+from stepwell.store.engine import adoption, claims
 from stepwell.store.engine.claims import Candidate
+from stepwell.store.transaction import UNREADABLE_TEXT
 
 # How long a lease lasts beyond timeout and cooldown: time for the worker to notice and to write the end of the run.
 MARGIN_SECONDS: Final = 30.0
+_TEXTS: Final = ("arguments", "label", "relatable_type", "relatable_id", "stage", "checkpoint", "response")
+_LOGGER: Final = logging.getLogger("stepwell.worker")
 ALL_CANDIDATES: Final = 1_000_000  # effectively no limit: each lane returns no more than `limit`
 
 
@@ -43,17 +51,45 @@ class Claimer:
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
+        self.has_left_some = False  # the last claim: steps that are not claimed ahead, or that others took
 
-    def claim(self, tx: Transaction, limit: int, running: Mapping[str, int] = MappingProxyType({})) -> list[Claim]:
-        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs."""
-        now = self._database.now()  # inside the transaction, which may have waited for the one that dispatched
+    def claim(
+        self,
+        tx: Transaction,
+        limit: int,
+        running: Mapping[str, int] = MappingProxyType({}),
+        starting: int | None = None,
+    ) -> list[Claim]:
+        """Claim up to `limit` steps, in the order in which they should start; `running` counts this worker's runs.
+
+        The first `starting` of them (None: all) begin at once, in free slots; the others are claimed ahead.
+        """
+        self.has_left_some = False
+        if self._worker.seconds_left() <= 0:
+            return []  # under an expired row, the steps would be rescued at once and run twice
         self._turn += 1
-        ids = self._pick(tx, limit, running)
+        return self._claim(tx, self._pick(tx, limit, running), starting)
+
+    def _claim(self, tx: Transaction, ids: list[int], starting: int | None = None) -> list[Claim]:
         if not ids:
             return []
-        worker = self._worker
-        steps = claims.claim_steps(tx, ids, worker=worker.id, hostname=worker.hostname, now=now, margin=MARGIN_SECONDS)
-        claimed = {step.id: Claim(step.id, step.lease_token, worker.id, step) for step in steps}
+        worker, now = self._worker, self._database.now()  # after the wait for other claims and for the dispatch
+        steps = claims.claim_steps(
+            tx,
+            ids,
+            starting=ids[:starting],
+            worker=worker.id,
+            hostname=worker.hostname,
+            now=now,
+            margin=MARGIN_SECONDS,
+        )
+        self.has_left_some = len(steps) < len(ids)
+        set_aside = _set_aside_unreadable(tx, steps, worker.id, now) if tx.has_read_bad_text else set[int]()
+        claimed = {
+            step.id: Claim(step.id, step.lease_token, worker.id, step, worker.expires_at)
+            for step in steps
+            if step.id not in set_aside
+        }
         return [claimed[id] for id in ids if id in claimed]
 
     def _pick(self, tx: Transaction, limit: int, running: Mapping[str, int]) -> list[int]:
@@ -88,9 +124,7 @@ class Claimer:
         waiting = Counter(each.action for each in found)
         if headroom is not None:  # do not grant what a limit excludes: the turn would be wasted
             limit = min(limit, headroom.left(Counter(each.queue for each in found)))
-            waiting = Counter(
-                {action: min(count, headroom.actions.get(action, count)) for action, count in waiting.items()}
-            )
+            waiting = Counter({action: headroom.left_of(action, count) for action, count in waiting.items()})
         grants = safe_grants(strategy, limit, waiting, self._weights, running)
         if grants is None:
             return found
@@ -104,9 +138,48 @@ class Claimer:
                 others.append(each)
         return (_mixed(granted, self._weights) if strategy.order == "by weight" else granted) + others
 
+    def claim_one_by_one(self, limit: int) -> list[Claim]:
+        """Claim in transactions of their own, after a claim failed: a step that cannot be claimed is set aside."""
+        claimed: list[Claim] = []
+        for id in self._database.transact(lambda tx: self._pick(tx, limit, {})):
+            try:
+                claimed += self._database.transact(partial(self._claim_one, id=id, limit=limit))
+            except (DatabaseUnavailable, DatabaseBusy):
+                raise
+            except Exception as error:
+                self._set_aside(id, f"the row cannot be claimed: {describe(error)}")
+        return claimed
+
+    def _claim_one(self, tx: Transaction, id: int, limit: int) -> list[Claim]:
+        if id not in self._pick(tx, limit, {}):
+            return []  # another worker was first, or a limit is reached
+        return self._claim(tx, [id])
+
+    def _set_aside(self, id: int, message: str) -> None:
+        _LOGGER.error("step %d is set aside: %s", id, message)
+        actor, now = f"worker:{self._worker.id}", self._database.now()
+        try:
+            self._database.transact(lambda tx: claims.set_aside(tx, id=id, actor=actor, message=message, now=now))
+        except (DatabaseUnavailable, DatabaseBusy):
+            raise
+        except Exception:
+            _LOGGER.exception("step %d cannot be set aside either; the others are claimed without it", id)
+
     def is_there_work(self) -> bool:
         """Whether a claim would find anything; only reads."""
         return self._database.read(lambda tx: claims.has_claimable_steps(tx, worker=self._worker.id)) is not None
+
+
+def _set_aside_unreadable(tx: Transaction, steps: list[ClaimedStep], worker: str, now: datetime) -> set[int]:
+    """Fail the steps whose text SQLite cannot decode: their code would get other arguments than were stored."""
+    found: set[int] = set()
+    for step in steps:
+        suspects = [name for name in _TEXTS if UNREADABLE_TEXT in (getattr(step, name) or "")]
+        if suspects and (bad := adoption.not_utf8(tx, step.id, suspects)):
+            message = f"its {', '.join(bad)} is not valid UTF-8"
+            claims.set_aside(tx, id=step.id, actor=f"worker:{worker}", message=message, now=now)
+            found.add(step.id)
+    return found
 
 
 def _mixed(found: list[Candidate], weights: Mapping[str, Weight]) -> list[Candidate]:

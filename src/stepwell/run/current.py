@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from stepwell.define.drafts import NewStep
+from stepwell.define.registry import Registry
 from stepwell.enqueue.place import names_others
 from stepwell.model.errors import StepwellError
 from stepwell.model.ids import Uuid7Generator
@@ -36,10 +37,11 @@ class RunningSteps:
     creates children of a step, the run of that step is found among those of the app that it uses.
     """
 
-    __slots__ = ("_steps", "database", "uuids")
+    __slots__ = ("_steps", "database", "jobs", "uuids")
 
-    def __init__(self, database: Database, uuids: Uuid7Generator) -> None:
+    def __init__(self, database: Database, jobs: Registry, uuids: Uuid7Generator) -> None:
         self.database = database
+        self.jobs = jobs
         self.uuids = uuids  # for their children, which get one before they are written
         self._steps: dict[int, RunningStep] = {}  # by identity: two runs may be of the same step, one without its lease
 
@@ -49,6 +51,11 @@ class RunningSteps:
 
     def remove(self, step: RunningStep) -> None:
         del self._steps[id(step)]
+
+    def only(self) -> RunningStep | None:
+        """The run of this process, if there is exactly one."""
+        runs = [*self._steps.values()]
+        return runs[0] if len(runs) == 1 else None
 
     def parent_of(self, drafts: Sequence[NewStep]) -> RunningStep | None:
         """The run that these drafts are part of, because they belong below its step.

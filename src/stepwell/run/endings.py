@@ -23,7 +23,7 @@ _VERB_OF_GUARD: Final[dict[str, Verb]] = {"start_or_stop": "stop", "start_or_fai
 def finish(step: RunningStep, error: BaseException | None = None) -> Ending:
     """The own code is done. An error that was ignored or resolved is stored with the step."""
     try:
-        response = codec.encode(step.response, "response")
+        response = codec.encode(step.response, "result")
     except Exception as unencodable:
         return unstorable(unencodable, step)
     try:

@@ -16,6 +16,7 @@ from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.in_flight import InFlight
+from stepwell.run.log_fields import log_ending
 from stepwell.run.pace import BATCH, Pace
 from stepwell.run.poll_times import PollTimes
 from stepwell.run.worker_report import WorkerReport
@@ -60,6 +61,8 @@ class Exchange:
         claims: list[Claim] = []
         if self._in_flight.endings or want:
             claims = self._write_and_claim(want)
+            if want and self._claimer.has_left_some:
+                self._pace.stop_claiming_ahead()  # or slots would never be free for them
             if want and len(claims) == want:
                 self._polls.add(now)  # there may be more
         self._polls.ensure_one(now)
@@ -88,7 +91,10 @@ class Exchange:
             raise
         except Exception:
             if not endings:
-                raise
+                _LOGGER.exception("cannot claim %d steps in one transaction; claiming them one by one", want)
+                claims = self._claimer.claim_one_by_one(want)
+                self._report.claimed += len(claims)
+                return claims
             _LOGGER.exception("cannot write %d endings in one transaction; writing them one by one", len(endings))
             self._write_one_by_one()
             return []
@@ -98,7 +104,10 @@ class Exchange:
         return claims
 
     def _claim(self, tx: Transaction, want: int) -> list[Claim]:
-        return self._claimer.claim(tx, want, self._in_flight.unfinished_by_action()) if want else []
+        if not want:
+            return []
+        starting = max(0, self._executor.free() - len(self._in_flight.waiting))
+        return self._claimer.claim(tx, want, self._in_flight.unfinished_by_action(), starting)
 
     def _write_one_by_one(self) -> None:
         """The database rejects one of them: fail that step, and write the others."""
@@ -129,8 +138,7 @@ class Exchange:
     def _settle(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
         """The endings are committed."""
         self._report.count(states)
-        for (claim, ending), state in zip(endings, states, strict=True):
+        for ended, state in zip(endings, states, strict=True):
+            log_ending(ended, state)
             if state is None:
-                self._finisher.release_lease(claim)
-            elif state is State.FAILED and ending.notify:
-                _LOGGER.error("step %d (%s) failed: %s", claim.step_id, claim.step.action, ending.error)
+                self._finisher.release_lease(ended[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.define.definition import JobDefinition
-from stepwell.define.drafts import NewStep, Planned
+from stepwell.define.drafts import NewStep, Planned, SettledStep
 from stepwell.define.job import Job
 from stepwell.model.reasons import BAD_INPUT
 from stepwell.run import endings
@@ -39,7 +39,7 @@ class Expand(Job):
     def _child(self, step: RunningStep, number: int, element: Any) -> NewStep:
         draft = self._draft
         limit: int | None = draft["limit"]
-        return NewStep(
+        return SettledStep(
             action=self._action,
             arguments={**draft["arguments"], draft["parameter"]: element},
             parent=step.uuid,

@@ -15,7 +15,7 @@ from stepwell.model.reasons import BAD_CHILDREN
 from stepwell.model.states import State
 from stepwell.run.ending import Ended, Ending
 from stepwell.store import Change, Database, Transaction
-from stepwell.store.engine import runs
+from stepwell.store.engine import agenda, runs
 from stepwell.store.engine.runs import LogEntry, Success
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Finisher:
     def write(self, claim: Claim, ending: Ending) -> State | None:
         """One ending, in a transaction of its own."""
         try:
-            state = self._database.transact(lambda tx: self._write(tx, claim, ending))
+            state = self._database.transact(lambda tx: self._write_one(tx, claim, ending))
         except BadChildren as error:  # a retry would create the same ones
             failed = Ending(verb="fail", reason=BAD_CHILDREN, error=str(error), duration=ending.duration)
             return self.write(claim, failed)
@@ -69,7 +69,20 @@ class Finisher:
         if done:
             finished = list(done.values())
             states = runs.finish_all(tx, finished, actor=finished[0].claim.actor, now=self._database.now())
-        return [states.get(pair[0].step_id) if id(pair) in done else self._write(tx, *pair) for pair in endings]
+        written = [states.get(pair[0].step_id) if id(pair) in done else self._write(tx, *pair) for pair in endings]
+        self._open_returned(tx, endings, written)
+        return written
+
+    def _write_one(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:
+        state = self._write(tx, claim, ending)
+        self._open_returned(tx, [(claim, ending)], [state])
+        return state
+
+    def _open_returned(self, tx: Transaction, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
+        """Open the steps that returned to Pending, without waiting for a tick."""
+        returned = [claim.step_id for (claim, _), state in zip(endings, states, strict=True) if state is State.PENDING]
+        if returned:
+            agenda.open_returned(tx, ids=returned, now=self._database.now())
 
     def _write(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:
         if ending.verb == "lost":
@@ -148,10 +161,11 @@ class Finisher:
 
     def release_lease(self, claim: Claim) -> bool:
         """Release the lease: the run has ended, whatever the state of the step."""
-        now = self._database.now()
-        return bool(
-            self._database.transact(lambda tx: runs.release_lease(tx, id=claim.step_id, token=claim.token, now=now))
-        )
+
+        def work(tx: Transaction) -> bool:
+            return bool(runs.release_lease(tx, id=claim.step_id, token=claim.token, now=self._database.now()))
+
+        return self._database.transact(work)
 
 
 def _when(ending: Ending, now: datetime) -> datetime | None:
@@ -185,7 +199,9 @@ def _apply(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list
                 tx, **lease, dispatch_after=when, limit=ending.limit, error=error, stage=stage, actor=actor, now=now
             )
         case "rescue":
-            return runs.rescue(tx, **lease, dispatch_after=when, limit=ending.limit, error=error, actor=actor, now=now)
+            return runs.rescue(
+                tx, **lease, dispatch_after=when, limit=ending.limit, began=True, error=error, actor=actor, now=now
+            )
         case "fail":
             return runs.fail(
                 tx, **lease, reason=ending.reason, error=error, stack=stack, stage=stage, duration=duration,

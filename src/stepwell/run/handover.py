@@ -24,7 +24,8 @@ class Handover:
         for claim, ending in ended:
             if self._in_flight.runs.pop(claim.key, None) is not None:
                 self._in_flight.add_ending(claim, ending, now)
-                self._pace.learn(ending.duration)
+                if ending.verb != "hand_back":  # it may not even have started
+                    self._pace.learn(ending.duration)
         return bool(ended)
 
     def withdraw(self, *, stopping: bool) -> None:
@@ -43,6 +44,8 @@ class Handover:
         if self._in_flight.waiting and (stopping or now >= self.waits_until()):
             self._pace.stop_claiming_ahead()
             self._in_flight.end_waiting(Ending(verb="hand_back"), now)
+        while self._in_flight.waiting and not self._in_flight.waiting[0].may_begin():
+            self._in_flight.add_ending(self._in_flight.waiting.popleft(), Ending(verb="hand_back"), now)
         for claim in self._executor.start(self._in_flight.waiting, self._pace.seconds):
             self._in_flight.runs[claim.key] = self._limits.started(claim)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from stepwell.model.clock import SystemClock
+from stepwell.model.clock import SystemClock, since_boot
 from stepwell.model.errors import StepwellError
 from stepwell.run.worker_row import WorkerRow, write_heartbeat
 from stepwell.service import signals
@@ -28,6 +29,12 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 HEARTBEATS_PER_LEASE: Final = 3  # a worker that misses one or two does not count as dead
 STOP_SECONDS: Final = 2.0
+# A heartbeat process that has reported nothing for this long (or for a lease, if that is longer) is restarted. It
+# reports every attempt, and one that fails takes as long as a connection timeout.
+SILENCE_SECONDS: Final = 20.0
+_REPORT: Final = struct.Struct("!d")  # when a heartbeat was written, by `since_boot`; 0.0: it could not be written
+# After a failure: the next one must not come later than the reaper expects it once the database can be written again.
+RETRY_SECONDS: Final = 0.2
 
 
 class Heartbeat(ABC):
@@ -40,7 +47,7 @@ class Heartbeat(ABC):
     def stop(self) -> None: ...
 
     def ensure_running(self, worker: WorkerRow) -> None:
-        """Called regularly: restarts the heartbeat if it has died."""
+        """Called regularly: notes the heartbeats that were written, and restarts what writes them if it has died."""
         return
 
 
@@ -53,12 +60,14 @@ class ThreadHeartbeat(Heartbeat):
         self._thread.start()
 
     def _run(self, worker: WorkerRow) -> None:
-        pause = worker.alive_seconds / HEARTBEATS_PER_LEASE
+        pause = interval = worker.alive_seconds / HEARTBEATS_PER_LEASE
         while not self._stop.wait(pause):
             try:
                 worker.heartbeat()
+                pause = interval
             except Exception as error:
-                _LOGGER.warning("cannot write the heartbeat: %s", error)
+                pause = min(interval, RETRY_SECONDS)
+                _LOGGER.warning("cannot write the heartbeat; retrying in %.1f s: %s", pause, error)
 
     def stop(self) -> None:
         self._stop.set()
@@ -75,8 +84,13 @@ class ProcessHeartbeat(Heartbeat):
         command = [sys.executable, "-c", "from stepwell.run.heartbeat import main; main()"]
         # The URL goes through the pipe because any user can read the arguments of a process. It exits at end of file.
         with signals.blocked():
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._heard_at = since_boot()
         task = {"url": self._url, "worker": worker.id, "alive": worker.alive_seconds, "pid": os.getpid()}
         with suppress(OSError):  # it has died already: `ensure_running` notices
             self._process.stdin.write(json.dumps(task).encode() + b"\n")
@@ -84,6 +98,7 @@ class ProcessHeartbeat(Heartbeat):
 
     def stop(self) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with suppress(OSError):
             self._process.stdin.close()
         try:
@@ -91,17 +106,46 @@ class ProcessHeartbeat(Heartbeat):
         except subprocess.TimeoutExpired:  # it waits for a database that does not answer
             self._process.kill()
             self._process.wait()
+        self._process.stdout.close()
 
     def ensure_running(self, worker: WorkerRow) -> None:
-        if self._process.poll() is not None:
-            _LOGGER.warning("heartbeat process died; restarting it")
-            self.stop()
+        self._note_reports(worker)
+        if (problem := self._problem(worker)) is None:
+            return
+        _LOGGER.warning("heartbeat process %s; restarting it", problem)
+        self._process.kill()
+        self.stop()
+        try:
             self.start(worker)
+        except OSError as error:  # no more processes; until then, the worker writes its heartbeats itself
+            _LOGGER.warning("cannot start a heartbeat process; retrying: %s", error)
+
+    def _note_reports(self, worker: WorkerRow) -> None:
+        assert self._process.stdout is not None
+        if self._process.stdout.closed:
+            return
+        with suppress(BlockingIOError):
+            while reports := os.read(self._process.stdout.fileno(), 512 * _REPORT.size):
+                self._heard_at = since_boot()
+                for (at,) in _REPORT.iter_unpack(reports):
+                    if at:
+                        worker.note_heartbeat(at)
+
+    def _problem(self, worker: WorkerRow) -> str | None:
+        if self._process.poll() is not None:
+            return "died"
+        silent = since_boot() - self._heard_at
+        if silent > worker.alive_seconds / 2 and is_stopped(self._process.pid):
+            return "was suspended"
+        if silent > max(worker.alive_seconds, SILENCE_SECONDS):
+            return f"did nothing for {silent:.0f} s"
+        return None
 
 
 def main() -> None:
     """The entry point of the second process."""
     task = json.loads(sys.stdin.buffer.readline())
+    os.set_blocking(sys.stdout.fileno(), False)
     gone = threading.Event()
 
     def wait_for_the_end() -> None:
@@ -112,13 +156,20 @@ def main() -> None:
     database = None
     # The pipe closes when the worker dies, unless a process that it forked still holds it open: check the parent too.
     while not gone.is_set() and os.getppid() == task["pid"]:
+        written_at, pause = 0.0, task["alive"] / HEARTBEATS_PER_LEASE
         try:
-            database = database or open_database(task["url"], SystemClock())
-            if not is_stopped(task["pid"]):
-                write_heartbeat(database, task["worker"], task["alive"])
+            if database is None:
+                database = open_database(task["url"], SystemClock())
+                database.use_lease(task["alive"])
+            at = since_boot()
+            if not is_stopped(task["pid"]) and write_heartbeat(database, task["worker"], task["alive"]):
+                written_at = at
         except StepwellError as error:
-            _LOGGER.warning("cannot write the heartbeat: %s", error)
-        gone.wait(task["alive"] / HEARTBEATS_PER_LEASE)
+            pause = min(pause, RETRY_SECONDS)
+            _LOGGER.warning("cannot write the heartbeat; retrying in %.1f s: %s", pause, error)
+        with suppress(OSError):  # the worker is gone, or was suspended for so long that the pipe is full
+            os.write(sys.stdout.fileno(), _REPORT.pack(written_at))
+        gone.wait(pause)
     os._exit(0)  # the reading thread may still block on stdin
 
 

@@ -6,6 +6,7 @@ programs use it.
 
 from __future__ import annotations
 
+import logging
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from stepwell.define.registry import Registry
+from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.claimed import Claim
 from stepwell.model.error_text import describe
-from stepwell.model.errors import DatabaseUnavailable, StepwellError
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.channel import DirectChannel, run_here
@@ -23,6 +25,7 @@ from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import ThreadHeartbeat
+from stepwell.run.log_fields import log_ending
 from stepwell.run.running import RunningStep
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database
@@ -52,6 +55,7 @@ class InlineRunner:
         self._registry = registry
         self._finisher = finisher
         self._watch = watch
+        record_actions(database, registry)
         self.worker = WorkerRow(database, queues, registry.actions(), slots)
         self._claimer = Claimer(database, self.worker, waits_for_ticks=waits_for_ticks)
         self._last_seen = database.now()
@@ -82,14 +86,16 @@ class InlineRunner:
     def _round(self) -> int:
         self.heartbeat()
         claims = deque(self.claim(self.worker.slots))
-        found = len(claims)
+        ran, lapses = 0, self.worker.lapses
         try:
-            while claims:
+            # After a suspension, others may have the rest.
+            while claims and self.worker.seconds_left() > 0 and self.worker.lapses == lapses:
                 self._run(claims.popleft())
+                ran += 1
         finally:
-            for claim in claims:  # interrupted: these have not started
+            for claim in claims:  # interrupted or suspended: these have not started
                 self._finisher.hand_back(claim)
-        return found
+        return ran
 
     @contextmanager
     def beating(self) -> Iterator[None]:
@@ -110,7 +116,14 @@ class InlineRunner:
 
     def claim(self, limit: int) -> list[Claim]:
         """Claim steps: to Running, under a new token."""
-        return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
+        if self.worker.seconds_left() <= 0:
+            self.worker.heartbeat()
+        try:
+            return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
+        except (DatabaseUnavailable, DatabaseBusy):
+            raise
+        except Exception:
+            return self._claimer.claim_one_by_one(limit)
 
     def _run(self, claim: Claim) -> None:
         step = RunningStep(claim.step, _InlineChannel(self._database, self._finisher, claim), self._database.clock)
@@ -125,7 +138,9 @@ class InlineRunner:
             raise
         except Exception as error:  # the database rejects the ending
             unwritten = f"the end of the run cannot be written: {describe(error)}"
-            state = self._finisher.write(claim, Ending(verb="fail", reason=ERROR, error=unwritten))
+            ending = Ending(verb="fail", reason=ERROR, error=unwritten)
+            state = self._finisher.write(claim, ending)
+        log_ending((claim, ending), state, failure_level=logging.INFO)  # the caller looks at the step itself
         if state is None:
             self._finisher.release_lease(claim)
         if self._watch is not None:
@@ -139,4 +154,4 @@ class _InlineChannel(DirectChannel):
     """Nothing supervises an inline run, so it checks its own lease."""
 
     def cancel_requested(self) -> bool:
-        return not self._finisher.holds_lease(self._claim)
+        return not self._finisher.holds_lease(self.claim)

@@ -24,6 +24,7 @@ from stepwell.run.ending import Ending
 from stepwell.run.exceptions import ending_of, explicit_ending
 from stepwell.run.expand import Expand
 from stepwell.run.hooks import call_hook, refuses
+from stepwell.run.log_fields import log_beginning
 from stepwell.run.running import RunningStep
 from stepwell.run.supervision import LeaseLost
 
@@ -50,6 +51,7 @@ async def handle(
     """
     started = time.perf_counter()
     with entered(definition.app.running_steps, step):
+        log_beginning(step)
         ending = await _run(definition, step, arguments, interruptible)
     force_setattr(ending, "duration", time.perf_counter() - started)  # frozen, but nothing else refers to it yet
     return ending
@@ -107,7 +109,7 @@ async def _stages(definition: JobDefinition[..., Any], job: Job, step: RunningSt
 def _record(step: RunningStep, next_stage: str) -> Ending | None:
     """Store the end of compute; returns an ending if that is not possible."""
     try:
-        response = codec.encode(step.response, "response")
+        response = codec.encode(step.response, "result")
     except Exception as error:
         return endings.unstorable(error, step)
     try:

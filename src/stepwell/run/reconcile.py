@@ -7,15 +7,15 @@ workers have the steps now), and when a step was cancelled.
 from __future__ import annotations
 
 import logging
-import time
 from typing import Final, TypeAlias
 
 from stepwell.model.claimed import Claim
+from stepwell.model.clock import since_boot
 from stepwell.model.states import State
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
-from stepwell.run.heartbeat import Heartbeat
+from stepwell.run.heartbeat import HEARTBEATS_PER_LEASE, Heartbeat
 from stepwell.run.in_flight import InFlight
 from stepwell.run.time_limits import TimeLimits
 from stepwell.run.worker_report import WorkerReport
@@ -55,15 +55,15 @@ class Reconciler:
         self._report = report
         self.next_at = 0.0
         self._may_be_stale = False  # the row: then a heartbeat is written first
-        self._last_round = time.monotonic()
+        self._last_round = since_boot()
 
     def note_round(self) -> None:
         """A round was run. Real time, because an injected clock does not show how long the process was suspended."""
-        self._last_round = time.monotonic()
+        self._last_round = since_boot()
 
-    def check_for_pause(self, now: float) -> None:
+    def check_for_pause(self) -> None:
         """Detect that this process or the machine was suspended: then the stored leases may have changed."""
-        if now - self._last_round > self._row.alive_seconds / 2:
+        if since_boot() - self._last_round > self._row.alive_seconds / 2:
             self.assume_stale()
 
     def assume_stale(self) -> None:
@@ -77,7 +77,8 @@ class Reconciler:
 
     def _run(self, now: float) -> None:
         self._heartbeat.ensure_running(self._row)
-        if self._may_be_stale:
+        # Not only after a pause: whatever else writes the heartbeats may have stopped to.
+        if self._may_be_stale or self._row.seconds_left() < self._row.alive_seconds / HEARTBEATS_PER_LEASE:
             self._row.heartbeat()
             self._may_be_stale = False
         leases, registered = self._database.read(self._stored)

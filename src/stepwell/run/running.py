@@ -17,6 +17,7 @@ from stepwell.model.errors import StepwellError
 from stepwell.model.step import StepRef
 from stepwell.run.children import NewChildren
 from stepwell.run.facts import StepFacts
+from stepwell.run.results import Results, as_results
 from stepwell.run.supervision import Channel, LeaseLost, level_name
 from stepwell.store.engine import reading
 
@@ -73,6 +74,17 @@ class RunningStep(StepFacts):
     def checkpointed(self) -> Any:
         """The data of the last `checkpoint`, from this attempt or an earlier one; None if there was none."""
         return codec.decode(self._checkpoint)
+
+    def results(self, of: StepRef | int | None = None) -> Results:
+        """What the steps before this one ended with, read now: dependencies, and lower indexes of its block.
+
+        For an exception handler these are the default steps of its block: `results().failed` are the reasons why it
+        runs. `results(of=step)` are the children of one of these steps, or of any other.
+        """
+        if self.running_steps is None:
+            raise StepwellError(f"step {self.id} has not started: only a running step can read results")
+        number = of.id if isinstance(of, StepRef) else of
+        return as_results(self._channel.related(number), self.running_steps.jobs)
 
     # commands ---------------------------------------------------------------------------------------------
 

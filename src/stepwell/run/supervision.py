@@ -6,6 +6,7 @@ import logging
 from typing import Any, Final, Protocol
 
 from stepwell.model import codec
+from stepwell.store.engine.results import RelatedStep
 
 MAX_LEVEL: Final = 100
 
@@ -28,6 +29,9 @@ class Channel(Protocol):
     def log(self, level: str, message: str) -> None: ...
 
     def cancel_requested(self) -> bool: ...
+
+    def related(self, of: int | None) -> list[RelatedStep]:
+        """The steps before this one or, with an id, the children of that step."""
 
 
 def level_name(level: int | str) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.errors import StepwellError
+from stepwell.run.begins import Begins
 from stepwell.run.claim import Claimer
 from stepwell.run.exchange import Exchange
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
@@ -39,6 +40,10 @@ from stepwell.store.wake import Listener
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
+# After the grace period, while somebody else blocks the database: the last endings are worth this wait. The reaper
+# returns the steps of those that could not be written.
+LAST_WRITE_SECONDS: Final = 1.0
+
 
 class Worker(Part):
     """Runs until it is stopped and either nothing is left in flight or its grace period is over."""
@@ -54,6 +59,7 @@ class Worker(Part):
         heartbeat: Heartbeat,
         *,
         queues: Sequence[str] = (),
+        groups: Collection[str] = (),
         strategy: Strategy | None = None,
         alive_seconds: float = ALIVE_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
@@ -61,14 +67,15 @@ class Worker(Part):
         self._database = database
         self._executor = executor
         self._heartbeat = heartbeat
-        self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds)
+        self.row = WorkerRow(database, queues, registry.actions(), executor.slots, alive_seconds, groups)
         self._numbers = WorkerReport()
-        claimer = Claimer(database, self.row, strategy, {job.action: job.policy.weight for job in registry})
+        claimer = Claimer(database, self.row, strategy, registry.weights())
         self._in_flight = in_flight = InFlight()
         self._polls, pace = PollTimes(), Pace()
         self._limits = TimeLimits(database.clock, registry, executor, in_flight)
         self._handover = Handover(executor, in_flight, self._limits, pace)
         self._exchange = Exchange(finisher, claimer, executor, in_flight, self._polls, pace, self._numbers)
+        self._begins = Begins(database, executor)
         self._reconciler = Reconciler(
             database, self.row, heartbeat, finisher, executor, in_flight, self._limits, self._numbers
         )
@@ -92,11 +99,13 @@ class Worker(Part):
     def stop(self, *, at_once: bool = False) -> None:
         """Take no new work; what still runs after the grace period (or now) returns to Pending."""
         self._grace.start(at_once=at_once)
+        self._database.limit_waiting(self._grace.ends_at)
 
     def is_done(self) -> bool:
         return self._in_flight.is_empty() or self._grace.is_over()
 
     def close(self) -> None:
+        self._database.limit_waiting(max(self._grace.ends_at, time.monotonic() + LAST_WRITE_SECONDS))
         try:
             self._handover.end_all(time.monotonic())
             self._exchange.write_last()
@@ -130,13 +139,14 @@ class Worker(Part):
         return self._pause()
 
     def _use_database(self, now: float) -> None:
-        self._reconciler.check_for_pause(now)
+        self._reconciler.check_for_pause()
         try:
             self._reconciler.run_if_due(now)
             if claims := self._exchange.run(now, stopping=self._grace.has_started):
                 claimed_at = time.monotonic()
                 self._in_flight.add_claims(claims, claimed_at)
                 self._handover.start_waiting(claimed_at, stopping=self._grace.has_started)
+            self._begins.record(now)
             self._retry_delay.reset()
         except Exception as error:
             self._back_off(error)
@@ -160,7 +170,7 @@ class Worker(Part):
         if now < self._retry_at:
             times.append(self._retry_at)
         else:
-            times.append(self._reconciler.next_at)
+            times += [self._reconciler.next_at, self._begins.next_at]
             if self._in_flight.endings:
                 times.append(self._exchange.writes_at())
             if not self._grace.has_started and self._executor.free():

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
+from stepwell.model.clock import since_boot
 from stepwell.share.limits import recheck_keys_of_lanes
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation, workers
@@ -44,6 +45,7 @@ class WorkerRow:
         actions: Collection[str],
         slots: int,
         alive_seconds: float = ALIVE_SECONDS,
+        groups: Collection[str] = (),
     ) -> None:
         self._database = database
         self.hostname = _hostname()
@@ -51,15 +53,21 @@ class WorkerRow:
         in_order = () if isinstance(queues, UnorderedQueues) else queues
         self._places = {queue: place for place, queue in enumerate(in_order, 1)}
         self.actions = frozenset(actions)
+        self.groups = tuple(sorted(set(groups)))  # empty: all
         self.slots = slots
         self.alive_seconds = alive_seconds
+        database.use_lease(alive_seconds)
         self.id = ""
+        self.expires_at = 0.0  # by `since_boot`; never later than the `alive_until` of the row
+        self.lapses = 0  # how many times the row had expired before the next heartbeat
         self.register()
 
     def register(self) -> None:
         """Insert the row, under a new id."""
         self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        at = since_boot()
         self._database.transact(self._register)
+        self.expires_at = at + self.alive_seconds
         self._recheck_keys()
 
     def _register(self, tx: Transaction) -> None:
@@ -76,15 +84,30 @@ class WorkerRow:
             alive_until=now + timedelta(seconds=self.alive_seconds),
         )
         lanes = [
-            (queue, action, self._places.get(queue, 0))
+            (queue, action, group, self._places.get(queue, 0))
             for queue in dict.fromkeys(self.queues)
             for action in sorted(self.actions)
+            for group in self.groups or ("",)
         ]
         workers.add_lanes(tx, self.id, lanes)
 
     def heartbeat(self) -> bool:
         """Extend the lease of the worker. False: the row is gone, because the worker was declared dead."""
-        return write_heartbeat(self._database, self.id, self.alive_seconds)
+        at = since_boot()
+        written = write_heartbeat(self._database, self.id, self.alive_seconds)
+        if written:
+            self.note_heartbeat(at)
+        return written
+
+    def note_heartbeat(self, at: float) -> None:
+        """A heartbeat was written that began at this time."""
+        if since_boot() >= self.expires_at:
+            self.lapses += 1
+        self.expires_at = max(self.expires_at, at + self.alive_seconds)
+
+    def seconds_left(self) -> float:
+        """Until the row expires; while this is negative, the steps of this worker may go to others."""
+        return self.expires_at - since_boot()
 
     def unregister(self) -> None:
         self._database.transact(lambda tx: workers.delete_worker(tx, id=self.id))
@@ -96,14 +119,17 @@ class WorkerRow:
 
 def write_heartbeat(database: Database, worker_id: str, alive_seconds: float) -> bool:
     """Extend a worker's `alive_until`; if it had lapsed, the keys in its lanes are decided again."""
-    now = database.now()
-    alive_until = now + timedelta(seconds=alive_seconds)
 
-    def work(tx: Transaction) -> tuple[list[workers.LaneRow], int]:
-        lanes = workers.lanes_if_lapsed(tx, worker=worker_id, now=now)
-        return lanes, workers.heartbeat(tx, id=worker_id, now=now, alive_until=alive_until)
+    def work(tx: Transaction) -> tuple[bool, list[workers.LaneRow]]:
+        previous = workers.lock_worker(tx, worker=worker_id)
+        if previous is None:
+            return False, []
+        now = database.now()  # after any wait for other writers: a heartbeat must not be old when it is written
+        workers.heartbeat(tx, id=worker_id, now=now, alive_until=now + timedelta(seconds=alive_seconds))
+        return True, workers.lanes_of_worker(tx, worker=worker_id) if previous <= now else []
 
-    lanes, changed = database.transact(work)
+    is_registered, lanes = database.transact(work)
     if lanes:
-        recheck_keys_of_lanes(database, {lane.queue for lane in lanes}, {lane.action for lane in lanes}, worker_id, now)
-    return bool(changed)
+        queues, actions = {lane.queue for lane in lanes}, {lane.action for lane in lanes}
+        recheck_keys_of_lanes(database, queues, actions, worker_id, database.now())
+    return is_registered

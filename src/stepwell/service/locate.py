@@ -105,6 +105,6 @@ def name_of(app: Stepwell) -> str:
             if value is app:
                 return f"{module_name}:{attribute}"
     raise StepwellError(
-        "slots are separate processes that import the app: assign it to a variable of a module, "
-        "or use executor='thread'"
+        "other processes, such as the slots of a worker, import the app: assign it to a variable of a module, or run "
+        "the worker with executor='thread'"
     )

@@ -6,8 +6,9 @@ import random
 from typing import Final
 
 # For all parts. The first retry is soon, because most failures are one lost connection. The longest delay is shorter
-# than the time that a reaper gives workers after an outage (`HEARTBEAT_GRACE_SECONDS`), so that every worker has sent a
-# heartbeat before it starts; one connection attempt in ten seconds is no load for a server that is starting up.
+# than the time that a reaper gives workers with the default lease after an outage (`HEARTBEAT_GRACE_LEASES`), so that
+# every worker has sent a heartbeat before it starts; one connection attempt in ten seconds is no load for a server that
+# is starting up.
 FAILURE_SECONDS: Final = (0.2, 10.0)
 
 

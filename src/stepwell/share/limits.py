@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
 from stepwell.model.errors import StepwellError
+from stepwell.model.suggest import hint, warn_of_unknown_queue
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import keys
+from stepwell.store.engine import creation, keys
 from stepwell.store.engine import limits as verbs
 
 Kind: TypeAlias = Literal["total", "queue", "action"]
@@ -33,9 +34,11 @@ class Headroom:
     total: int | None
     queues: dict[str, int]
     actions: dict[str, int]
+    aliases: Mapping[str, str] = field(default_factory=dict)  # former names count as the action that they are now
 
     def take(self, queue: str, action: str) -> bool:
         """Count one more step against the limits; False if one of them is reached."""
+        action = self.aliases.get(action, action)
         if self.total == 0 or self.queues.get(queue) == 0 or self.actions.get(action) == 0:
             return False
         if self.total is not None:
@@ -51,23 +54,29 @@ class Headroom:
         left = sum(min(count, self.queues.get(queue, count)) for queue, count in queues.items())
         return left if self.total is None else min(left, self.total)
 
+    def left_of(self, action: str, waiting: int) -> int:
+        """At most how many of the waiting steps of this action may start."""
+        return min(waiting, self.actions.get(self.aliases.get(action, action), waiting))
+
     def full_queues(self) -> list[str]:
         return [queue for queue, room in self.queues.items() if room == 0]
 
     def full_actions(self) -> list[str]:
-        return [action for action, room in self.actions.items() if room == 0]
+        full = [action for action, room in self.actions.items() if room == 0]
+        return full + [alias for alias, action in self.aliases.items() if action in full]
 
 
 def headroom_for_claim(tx: Transaction) -> Headroom:
     """How many more steps may start. Takes a lock: no other claim runs until this transaction ends."""
     limits = verbs.lock_limits(tx)
+    aliases = {row.name: row.alias_of for row in verbs.aliases(tx)}
     queues: Counter[str] = Counter()
     actions: Counter[str] = Counter()
     for count in verbs.running_by_lane(tx):  # after taking the lock, so that earlier claims are visible
         queues[count.queue] += count.running
-        actions[count.action] += count.running
+        actions[aliases.get(count.action, count.action)] += count.running
     counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
-    headroom = Headroom(None, {}, {})
+    headroom = Headroom(None, {}, {}, aliases)
     for row in limits:
         if row.kind == "total":
             headroom.total = max(0, row.maximum - queues.total())
@@ -113,8 +122,14 @@ class Limits:
     def set(self, kind: Kind, name: str = "", maximum: int | None = None) -> None:
         """Set a limit, or remove it with `maximum=None`. Steps that are running are not affected."""
         if kind not in _KINDS or (kind == "total") != (name == ""):
-            raise StepwellError(f"invalid limit {kind!r} {name!r}: pass 'total', or 'queue' or 'action' with a name")
+            meant = "" if kind in _KINDS else f"; {hint(kind, _KINDS, 'kinds')}"
+            raise StepwellError(
+                f"invalid limit {kind!r} {name!r}: pass 'total', or 'queue' or 'action' with a name{meant}"
+            )
         _check(kind, name, maximum)
+        if kind == "queue" and maximum is not None:
+            known = self._database.read(creation.queue_names)
+            warn_of_unknown_queue(name, known, "the limit is kept, and applies once the queue is declared")
         self._database.transact(lambda tx: _write(tx, kind, name, maximum))
         self._recheck_keys(kind, name)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sqlite3
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from stepwell.model.errors import StepwellError
+
+if TYPE_CHECKING:
+    import sqlite3
 
 HEX: Final = "0123456789abcdef"
 

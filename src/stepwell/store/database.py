@@ -7,19 +7,21 @@ serialization failure) the whole transaction is retried, quickly and many times.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
 from stepwell.model.clock import Clock
-from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
+from stepwell.model.errors import AppClosed, DatabaseBusy, DatabaseUnavailable
 from stepwell.store.changes import ChangeHooks
-from stepwell.store.conflict import Conflict
+from stepwell.store.conflict import Conflict, Suspended
+from stepwell.store.connections import LEASE_SECONDS, Connections, MigrationSession, Settings
+from stepwell.store.forks import FORK_SECONDS, survive_forks
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
 
@@ -32,54 +34,116 @@ CONFLICT_PAUSE: Final = 0.05
 CONFLICT_SECONDS: Final = 15.0  # PostgreSQL detects a deadlock after one second; SQLite adds its own wait
 
 
-class Database(ABC):
-    """One database, for this process. It connects on first use."""
+class Database:
+    """One database, for this process and those that it forks. It connects on first use.
 
-    dialect: str
-    is_shared = True  # whether other processes can open it
+    `connect` loads the driver and opens the connections. `prepare` runs once after it, before any other use: it checks
+    or creates the schema.
+    """
+
     max_connections: int | None = None  # to PostgreSQL, if set before it is opened
+    # PostgreSQL ends a transaction that is idle for a third of the shortest lease of this process, or for this time.
+    lease_seconds = LEASE_SECONDS
+    idle_seconds: float | None = None
 
-    def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
-        """`prepare` runs once, after the first connection and before any other use: it checks or creates the schema."""
+    def __init__(
+        self,
+        url: str,
+        dialect: str,
+        clock: Clock,
+        connect: Callable[[Settings], Connections],
+        prepare: Callable[[Any], None] | None = None,
+        *,
+        is_shared: bool = True,
+    ) -> None:
         self.url = url
+        self.dialect = dialect
         self.clock = clock
+        self.is_shared = is_shared  # whether other processes can open it
         self.hooks = ChangeHooks()
+        self._connect = connect
         self._prepare = prepare
         self._opening = threading.RLock()
-        self._is_open = self._is_preparing = False
+        self._ready: Connections | None = None
+        self._preparing: Connections | None = None  # connected, but the schema is not checked yet
+        self._is_closed = False
+        self._waits_until = math.inf
+        self._lost: str | None = None  # why it cannot be opened in this process
+        self._inherited: Connections | None = None  # while the process forks
+        self._is_held_for_fork = False
+        survive_forks(self)
+
+    @property
+    def connections(self) -> Connections:
+        """The open connections; opens them first if need be."""
+        return self._ready or self._open_once()
 
     def open(self) -> Self:
-        """Connect and check the schema now instead of on first use."""
-        if not self._is_open:
-            with self._opening:  # other threads wait here; the preparing thread may re-enter
-                self._open_once()
+        """Connect and check the schema now instead of on first use; the only way to use it again after `close`."""
+        with self._opening:
+            self._is_closed = False
+            self._open_once()
         return self
 
-    def _open_once(self) -> None:
-        if self._is_open or self._is_preparing:
-            return
-        self._connect()
-        self._is_preparing = True
-        try:
-            if self._prepare is not None:
-                self._prepare(self)
-        except BaseException:
-            self._disconnect()
-            raise
-        finally:
-            self._is_preparing = False
-        self._is_open = True
+    def _open_once(self) -> Connections:
+        with self._opening:  # other threads wait here; the preparing thread may re-enter
+            if (connections := self._ready or self._preparing) is not None:
+                return connections
+            if self._is_closed:
+                raise AppClosed("this Stepwell was closed; nothing was done. Call `open()` on it to use it again")
+            if self._lost is not None:
+                raise DatabaseUnavailable(self._lost)
+            connections = self._connect(self._settings())
+            self._preparing = connections
+            try:
+                if self._prepare is not None:
+                    self._prepare(self)
+            except BaseException:
+                connections.close()
+                raise
+            finally:
+                self._preparing = None
+            self._ready = connections
+            return connections
+
+    def _settings(self) -> Settings:
+        return Settings(
+            self.url,
+            self.clock,
+            self.hooks,
+            self.max_connections,
+            lambda: self.lease_seconds,
+            lambda: self.idle_seconds,
+            self._may_wait,
+        )
 
     def close(self) -> None:
-        """Close all connections; the next use opens new ones."""
+        """Close all connections. Until it is opened again with `open`, every use is an error."""
         with self._opening:
-            if self._is_open:
-                self._is_open = False
-                self._disconnect()
+            connections, self._ready = self._ready, None
+            self._is_closed, self._lost = True, None
+            if connections is not None:
+                connections.close()
+
+    def use_lease(self, seconds: float) -> None:
+        """A part of this process has such a lease: a transaction must not hold locks for longer."""
+        self.lease_seconds = min(self.lease_seconds, seconds)
 
     def now(self) -> datetime:
         """The time for everything that is stored: from the injected clock, or from the database server."""
-        return self.clock.now()
+        return self.connections.now()
+
+    def limit_waiting(self, until: float = math.inf) -> None:
+        """From this time (of `time.monotonic`) on, do not wait for other writers: a transaction is tried once.
+
+        For a process that must end, and whose writes somebody else blocks. Safe in signal handlers and in any thread;
+        it also ends the waits that are under way.
+        """
+        self._waits_until = until
+
+    def _may_wait(self, started: float, seconds: float) -> bool:
+        """Whether a transaction that has waited since `started`, for at most `seconds`, may wait longer."""
+        return time.monotonic() < min(started + seconds, self._waits_until)
 
     def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
         """Run `work` in a transaction of its own, and again after a conflict.
@@ -87,15 +151,17 @@ class Database(ABC):
         `single`: the work writes with one statement, which is safe to repeat after a lost answer; that statement can
         then be the whole transaction, with fewer round trips.
         """
-        self.open()
+        connections = self.connections
         started = time.monotonic()
         for attempt in range(CONFLICT_TRIES):
             try:
-                with self._transaction(write, single) as tx:
+                with connections.transaction(write, single) as tx:
                     result = work(tx)
                     tx.finalize()
             except Conflict as conflict:
-                if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
+                if isinstance(conflict, Suspended):
+                    started = time.monotonic()  # the time before that was not spent waiting for others
+                if attempt + 1 == CONFLICT_TRIES or not self._may_wait(started, CONFLICT_SECONDS):
                     was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
                     raise (DatabaseUnavailable if was_dead else DatabaseBusy)(
                         f"the database stayed busy for {attempt + 1} tries ({conflict}); nothing was written. Look for "
@@ -109,46 +175,55 @@ class Database(ABC):
                 return result
         raise AssertionError("unreachable")
 
+    def let_writers_pass(self) -> None:
+        """Where only one can write at a time: return when those that wait for their turn now have had it."""
+        self.connections.let_writers_pass()
+
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a read-only transaction."""
         return self.transact(work, write=False)
 
-    @abstractmethod
-    def _connect(self) -> None: ...
+    def within(self, connection: Any) -> AbstractContextManager[Transaction]:
+        """The caller's own open transaction: see `Connections.within`."""
+        try:
+            connections = self.connections
+        except DatabaseUnavailable as error:
+            raise DatabaseBusy(
+                f"{error}. If your own transaction blocks the creation of the schema, call `app.open()` before it"
+            ) from error
+        return connections.within(connection)
 
-    @abstractmethod
-    def _disconnect(self) -> None: ...
-
-    @abstractmethod
-    def _transaction(self, write: bool, single: bool = False) -> AbstractContextManager[Transaction]: ...
-
-    @abstractmethod
-    def within(self, connection: Any) -> Transaction:
-        """The caller's own open transaction; the caller commits it or rolls it back."""
-
-    @abstractmethod
     def listen(self) -> Listener:
         """A listener for wake-ups from commits of other transactions."""
+        return self.connections.listen()
 
-    @abstractmethod
     def inspecting(self) -> AbstractContextManager[MigrationSession]:
         """A read-only transaction, for inspecting the schema."""
+        return self.connections.inspecting()
 
-    @abstractmethod
     def migrating(self) -> AbstractContextManager[MigrationSession]:
         """A transaction that excludes every other migration."""
+        return self.connections.migrating()
 
+    # forks ----------------------------------------------------------------------------------------------
 
-class MigrationSession(ABC):
-    """What a migration needs beyond ordinary statements."""
+    def before_fork(self) -> None:
+        self._is_held_for_fork = self._opening.acquire(timeout=FORK_SECONDS)
+        self._inherited = self._ready or self._preparing
+        if self._inherited is not None:
+            self._inherited.before_fork()
 
-    def __init__(self, tx: Transaction) -> None:
-        self.tx = tx
+    def after_fork_in_parent(self) -> None:
+        inherited, self._inherited = self._inherited, None
+        if inherited is not None:
+            inherited.after_fork_in_parent()
+        if self._is_held_for_fork:
+            self._opening.release()
 
-    @abstractmethod
-    def tables(self) -> set[str]:
-        """The names of the tables that exist."""
-
-    @abstractmethod
-    def run_script(self, script: str) -> None:
-        """Run many statements inside the open transaction."""
+    def after_fork_in_child(self) -> None:
+        """The next use in the child opens connections of its own."""
+        inherited, self._inherited = self._inherited, None
+        self._opening = threading.RLock()
+        self._ready = self._preparing = None
+        if inherited is not None:
+            self._lost = inherited.after_fork_in_child()

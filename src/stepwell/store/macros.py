@@ -32,9 +32,10 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         (SQLITE, POSTGRES), 'steps_unconcluded (step_id, block_uuid, type, "index", ended, workflow_id)'
     ),
     # The columns that a transition returns: `store.changes.Change`.
-    "changes": dict.fromkeys(
+    "changes": dict.fromkeys((SQLITE, POSTGRES), "RETURNING @changed_columns"),
+    "changed_columns": dict.fromkeys(
         (SQLITE, POSTGRES),
-        "RETURNING id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
+        "id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
         "    updated_at AS at, attempts AS attempt, last_error AS error, duration, declared",
     ),
     # Only the run that holds the lease may write.
@@ -43,26 +44,61 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL",
     ),
     "release": dict.fromkeys((SQLITE, POSTGRES), "lease_worker = NULL, lease_deadline = NULL"),
+    # The run has ended, and its process is alive: deaths are counted in a row.
+    "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true"),
+    # Whether the run has begun: the caller or the row knows.
+    "has_begun": dict.fromkeys((SQLITE, POSTGRES), "(begun OR CAST(:began AS boolean))"),
     # Completed, or Running until the children have concluded.
     "own_code_done": dict.fromkeys(
         (SQLITE, POSTGRES),
         "reason = CASE WHEN has_children THEN 'waiting_for_children' END,\n"
         "    completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,\n"
         "    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,\n"
+        "    rescues = 0, begun = true,\n"
         "    lease_worker = NULL, lease_deadline = NULL",
     ),
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
 }
 
 
-def _to(state: str) -> str:
+# The time of a transition must not be before that of one that led to it, whichever process wrote that one. On SQLite
+# there is one writer at a time, so no time is before the last one in the history: also if the clock was set back. On
+# PostgreSQL the clock of the server decides, when the row is written (unless a clock was injected).
+_NOT_BEFORE_THE_LAST: Final = (
+    # The condition makes it a seek, which no planner can turn into a scan.
+    "coalesce((SELECT t.at FROM step_transitions t WHERE t.id <= 9223372036854775807 ORDER BY t.id DESC LIMIT 1), :now)"
+)
+_TIME_OF_SERVER: Final = (
+    "CASE current_setting('stepwell.clock', true) WHEN 'injected' THEN CAST(:now AS timestamptz) "
+    "ELSE clock_timestamp() END"
+)
+
+
+def _to_sqlite(state: str) -> str:
     """A transition sets the new state, the actor, the time and the previous state (which the triggers read)."""
-    return f"state = {state}, actor = :actor, updated_at = :now, changed_from = state"
+    return f"state = {state}, actor = :actor, updated_at = max(:now, {_NOT_BEFORE_THE_LAST}), changed_from = state"
+
+
+def _to_postgres(state: str) -> str:
+    return f"state = {state}, actor = :actor, updated_at = {_TIME_OF_SERVER}, changed_from = state"
+
+
+def _to_after_children_postgres(state: str) -> str:
+    """The end of a parent is not before that of any child, whatever clock they were ended by."""
+    children = (
+        "SELECT max(c.updated_at) FROM steps c WHERE c.block_uuid = steps.child_block_uuid AND c.block_uuid <> c.uuid"
+    )
+    return (
+        f"state = {state}, actor = :actor, updated_at = greatest({_TIME_OF_SERVER}, ({children})), changed_from = state"
+    )
 
 
 def _batch_to(state: str) -> str:
     """The same in a SQLite statement that runs the effects itself, once for all its rows."""
-    return f"batch = :batch, state = {state}, actor = :actor, updated_at = max(updated_at, :now), changed_from = state"
+    return (
+        f"batch = :batch, state = {state}, actor = :actor, "
+        f"updated_at = max(updated_at, :now, {_NOT_BEFORE_THE_LAST}), changed_from = state"
+    )
 
 
 def _ready(row: str) -> str:
@@ -85,8 +121,21 @@ def _opened(row: str) -> str:
 
 def _agenda_entry(row: str) -> str:
     return (
-        f"{row}.\"group\", {row}.queue, {row}.action, CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, "
-        f"{row}.dispatch_after, {row}.concurrency_key, {row}.concurrency_key IS NOT NULL"
+        f"{row}.\"group\", coalesce({row}.queue, 'default'), {row}.action, "
+        f"CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, {row}.dispatch_after, {row}.concurrency_key, "
+        f"{row}.concurrency_key IS NOT NULL"
+    )
+
+
+def _takes_room(arguments: str) -> str:
+    """Whether a Dispatched step of the agenda is for workers that also serve the group; usually all serve all."""
+    row, group = _split(arguments)
+    return (
+        f'({row}."group" = {group} OR NOT EXISTS (SELECT 1 FROM steps_worker_lanes WHERE "group" <> \'\')\n'
+        f"    OR EXISTS (SELECT 1 FROM steps_worker_lanes x JOIN steps_worker_lanes y\n"
+        f"                   ON y.worker_id = x.worker_id AND y.queue = x.queue\n"
+        f'                  AND y."group" IN (\'\', {row}."group")\n'
+        f"               WHERE x.queue = {row}.queue AND x.\"group\" IN ('', {group})))"
     )
 
 
@@ -134,9 +183,55 @@ def _parameter(what: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
+def _moment(text: str) -> str:
+    """A time of plain SQL as SQLite stores it; NULL if there is none.
+
+    ISO 8601 as PostgreSQL takes it: a space or a T, no seconds or no time, a fraction, Z or an offset.
+    """
+    head = f"CASE WHEN substr({text}, 17, 1) = ':' THEN substr({text}, 1, 19) ELSE substr({text}, 1, 16) END"
+    rest = f"substr({text}, length({head}) + 1)"
+    zone = f"trim(upper(ltrim({rest}, '.0123456789')))"
+    offset = (
+        f"CASE length({zone}) WHEN 3 THEN {zone} || ':00' "
+        f"WHEN 5 THEN substr({zone}, 1, 3) || ':' || substr({zone}, 4) ELSE {zone} END"
+    )
+    micro = f"CAST(round(1e6 * CASE WHEN {rest} LIKE '.%' THEN CAST('0' || {rest} AS real) ELSE 0 END) AS integer)"
+    moment = (
+        f"strftime('%Y-%m-%d %H:%M:%S', upper({head}) || {offset}, ({micro} / 1000000) || ' seconds') "
+        f"|| printf('.%06d', {micro} % 1000000)"
+    )
+    # A date that exists (SQLite would turn 02-31 into 03-03), in the range of Python in any time zone.
+    return (
+        f"CASE WHEN date(substr({text}, 1, 10), '+0 days') IS substr({text}, 1, 10)\n"
+        f"      AND (substr({text}, 12, 2) <> '24' OR substr({text}, 12, 8) IN ('24:00', '24:00:00'))\n"
+        f"      AND {moment} >= '0001-01-02' AND {moment} < '9999-12-31' THEN {moment} END"
+    )
+
+
+def _uuid(text: str) -> str:
+    """A UUID in the form in which PostgreSQL returns it; NULL if it is none."""
+    bare = f"lower(trim({text}, '{{}}'))"
+    digits = f"replace({bare}, '-', '')"
+    parts = ", ".join(f"substr({digits}, {start}, {length})" for start, length in ((1, 8), (9, 4), (13, 4), (17, 4)))
+    return (
+        f"CASE WHEN length({digits}) = 32 AND {digits} NOT GLOB '*[^0-9a-f]*'\n"
+        f"      AND ({bare} = {digits} OR {bare} GLOB '????????-????-????-????-????????????')\n"
+        f"      THEN printf('%s-%s-%s-%s-%s', {parts}, substr({digits}, 21)) END"
+    )
+
+
+def _whole(value: str) -> str:
+    """A number of plain SQL, rounded as PostgreSQL rounds it; NULL if it is none."""
+    return (
+        f"CASE typeof({value}) WHEN 'integer' THEN {value} WHEN 'real' THEN CAST(round({value}) AS integer) "
+        f"WHEN 'text' THEN CASE WHEN trim({value}) <> '' AND ltrim(trim({value}), '+-') NOT GLOB '*[^0-9]*' "
+        f"THEN CAST(trim({value}) AS integer) END END"
+    )
+
+
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
-    "to": _to, "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened,
-    "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry,
+    "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "agenda_entry": _agenda_entry,
+    "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,
@@ -145,9 +240,16 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
     "array": lambda what: _parameter(what)[0],
     "time": lambda what: what,
+    "to": _to_sqlite,
+    "to_after_children": _to_sqlite,
     "batch_to": _batch_to,
+    "moment": _moment,
+    "uuid": _uuid,
+    "whole": _whole,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
+    "to": _to_postgres,
+    "to_after_children": _to_after_children_postgres,
     "sqlite": lambda what: "",
     "postgres": lambda what: what,
     "in": _in_postgres,

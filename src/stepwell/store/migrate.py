@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from stepwell.model.errors import SchemaError
-from stepwell.store.database import Database, MigrationSession
+from stepwell.store.connections import MigrationSession
+from stepwell.store.database import Database
 from stepwell.store.definitions import SCHEMA_FOLDER, definitions
 from stepwell.store.engine import schema
 
@@ -117,7 +118,7 @@ def _apply(session: MigrationSession, migration: Migration) -> None:
 def _define(session: MigrationSession, dialect: str) -> None:
     script = definitions(dialect)
     if schema.recorded_checksum(session.tx, version=_DEFINITIONS) != _checksum(script):
-        session.run_script(script)
+        session.define(script)
         schema.record_migration(session.tx, version=_DEFINITIONS, name="triggers and views", checksum=_checksum(script))
 
 

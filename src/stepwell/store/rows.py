@@ -23,6 +23,8 @@ from stepwell.model.step import Json
 Convert: TypeAlias = Callable[[Any], Any]
 Values: TypeAlias = Sequence[Any]
 
+UNREADABLE_TIME: Final = datetime.min.replace(tzinfo=UTC)
+
 _STATES: Final = {state.value: state for state in State}
 
 
@@ -36,7 +38,12 @@ def from_text(text: str) -> datetime:
 
 
 def _time(value: Any) -> Any:
-    return from_text(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return from_text(value)
+    except ValueError:  # written by plain SQL: one such row must not hide the others
+        return UNREADABLE_TIME
 
 
 # PostgreSQL returns booleans and times as Python values; the converters leave those unchanged.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from stepwell.store.changes import Change, ChangeHooks, WorkflowChange
 
@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from stepwell.store.wake import Wake
 
 
+# SQLite stores any bytes as text: what is no UTF-8 is read with this character in its place.
+UNREADABLE_TEXT: Final = "\N{REPLACEMENT CHARACTER}"
+
+
 class Transaction(ABC):
     """One transaction of one database."""
 
     dialect: str
+    has_read_bad_text = False  # whether the latest records contain `UNREADABLE_TEXT`
 
     def __init__(self, hooks: ChangeHooks) -> None:
         self._hooks = hooks

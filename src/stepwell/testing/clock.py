@@ -31,3 +31,7 @@ class ManualClock:
         """Advance the clock."""
         self._now += timedelta(seconds=seconds)
         self._elapsed += seconds
+
+    def adjust(self, seconds: float) -> None:
+        """Set the wall clock forward, or back (a negative number), as a correction of a machine's clock does."""
+        self._now += timedelta(seconds=seconds)

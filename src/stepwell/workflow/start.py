@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepwell.define.drafts import NewStep, Planned
+from stepwell.define.drafts import NewStep, Planned, SettledStep
 from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.model import codec
@@ -82,9 +82,9 @@ class Starter:
             self._database.transact(lambda tx: self.write(tx, workflow_id, template, request))
             return workflow_id
         try:
-            tx = self._database.within(connection)
-            record_template(tx, declared, self._database.now(), replace=replace)
-            self.write(tx, workflow_id, template, request)
+            with self._database.within(connection) as tx:
+                record_template(tx, declared, self._database.now(), replace=replace)
+                self.write(tx, workflow_id, template, request)
         except Conflict as conflict:
             raise DatabaseBusy(
                 f"your transaction conflicts with another ({conflict}): roll it back and retry it"
@@ -125,7 +125,7 @@ class Starter:
         made: dict[str, NewStep] = {}
         for step in in_order(template):
             planned = request.copies.get(step.name) or planned_of(step, bypassed=step.name in request.bypass_steps)
-            made[step.name] = NewStep(
+            made[step.name] = SettledStep(
                 action=step.action or GATE_ACTION,
                 arguments=step.arguments,
                 label=step.name,
@@ -137,7 +137,7 @@ class Starter:
                 **self._settings(step),
             )
         elements = [
-            NewStep(
+            SettledStep(
                 action=made[name].action,
                 arguments=element.arguments,
                 parent=made[name],

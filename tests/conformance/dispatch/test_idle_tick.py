@@ -27,7 +27,7 @@ def _forbidden_to_write(app: Stepwell) -> Iterator[Stepwell]:
         with Stepwell(f"{app.database.url}%20-cdefault_transaction_read_only%3Don", clock=app.clock) as reader:
             yield reader
         return
-    connection = app.database._connection  # type: ignore[attr-defined]
+    connection = app.database.connections.writer()  # type: ignore[attr-defined]
     connection.execute("PRAGMA query_only = ON")
     try:
         yield app

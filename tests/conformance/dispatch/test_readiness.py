@@ -61,7 +61,7 @@ class Moving:
     def __init__(self, app: Stepwell, clock: ManualClock, drafts: list[NewStep]) -> None:
         self.app = app
         self.clock = clock
-        self.refs: list[StepRef] = app.enqueue_many(drafts)
+        self.refs: list[StepRef] = [*app.enqueue_many(drafts)]
         self.runner: InlineRunner = app.inline_runner(queues=["default", "priority"], slots=1_000)
         self.claims: list[Claim] = []
 

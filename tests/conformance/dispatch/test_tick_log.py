@@ -105,6 +105,12 @@ def _assert_log(caplog: pytest.LogCaptureFixture, *patterns: str) -> None:
 
 
 START = (r"\[TICK START\] Group: alpha \| Time: 00:00:00\.000000", r"\[LOCK ACQUIRED\] Starting dispatch cycle")
+BREAKER = (
+    "CIRCUIT BREAKER: Step dispatching is DISABLED globally",
+    "All state management phases completed successfully",
+    r"Skipping pending step dispatch phase \(circuit breaker active\)",
+    r"\[TICK SKIPPED\] Circuit breaker active - can_dispatch_steps = false",
+)
 QUIET = tuple(
     rf"\[Phase {number}\] {name}: NO \| Duration: {MS}"
     for number, name in enumerate(
@@ -164,9 +170,36 @@ def test_the_log_says_that_the_circuit_breaker_is_off(engine: Engine, caplog: py
         caplog,
         *START,
         *QUIET,
-        "CIRCUIT BREAKER: Step dispatching is DISABLED globally",
+        *BREAKER,
         rf"\[TICK END\] Total: {MS} \| Dispatched: 0",
     )
+
+
+def test_a_dispatcher_logs_the_breaker_once_a_minute_while_steps_wait(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.app.breaker.pause("tester")
+    dispatcher = engine.app.dispatcher()
+    with engine.worker(), caplog.at_level(logging.INFO, "stepwell.dispatcher"):
+        assert dispatcher.round() == []
+        assert _lines(caplog) == []  # no step waits
+        engine.plant("one", group=GROUP)
+        for _ in range(3):
+            assert dispatcher.round() == []
+        _assert_log(caplog, *BREAKER)
+        engine.clock.advance(61)
+        dispatcher.round()
+        _assert_log(caplog, *BREAKER, *BREAKER)
+
+
+def test_a_dispatcher_of_other_groups_does_not_log_the_breaker(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.app.breaker.pause("tester")
+    engine.plant("one", group="beta")
+    with caplog.at_level(logging.INFO, "stepwell.dispatcher"):
+        engine.app.dispatcher(["alpha"]).round()
+    assert _lines(caplog) == []
 
 
 def test_a_tick_that_is_locked_out_logs_nothing(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from stepwell.dispatch import lock
 from stepwell.model.claimed import Claim
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.inline import InlineRunner
+from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support.engine import Engine
 
 DONE = Ending(verb="finish", response="null")
@@ -179,3 +181,63 @@ def test_an_unchecked_step_is_not_opened_by_the_end_of_another(engine: Engine) -
         assert {"c", "a"} <= _marked(engine)
         dispatcher.run_until_quiet()
     assert engine.settle() == 2
+
+
+# Steps that return to Pending ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_rescued_step_begins_again_without_a_tick_of_its_group(engine: Engine, held: bool) -> None:
+    """The dispatcher that held the lock of the group may have died with the worker."""
+    engine.plant("root(child), second")
+    with engine.worker() as dead:
+        assert set(_claimed(engine, dead)) == {"root", "second"}
+        if held:
+            for group in engine.app.groups():
+                assert lock.acquire(engine.app.database, group["group"], "a dead dispatcher", 3_600.0)
+        engine.clock.advance(ALIVE_SECONDS + 1)
+        assert len(engine.app.reaper().round().rescued) == 2
+        with engine.worker() as runner:
+            assert set(_claimed(engine, runner)) == {"root", "second"}
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        (Ending(verb="hand_back"), "open"),
+        (Ending(verb="rescue", limit=3, error="killed"), "open"),
+        (Ending(verb="retry_later", error="again"), "open"),
+        (Ending(verb="retry_later", error="again", in_=60.0), "delayed"),
+        (Ending(verb="throttle", in_=60.0), "delayed"),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_step_that_returns_to_pending_is_put_on_the_agenda_with_its_ending(
+    engine: Engine, ending: Ending, status: str, at_once: bool
+) -> None:
+    engine.plant("one, two")
+    with engine.worker() as runner:
+        claims = _claimed(engine, runner)
+        if at_once:
+            runner._finisher.write_all([(claim, ending) for claim in claims.values()])
+        else:
+            for claim in claims.values():
+                runner._finisher.write(claim, ending)
+        assert [row["status"] for row in engine.sql("SELECT status FROM steps_agenda")] == [status, status]
+        engine.clock.advance(61)
+        assert engine.settle() == 2
+
+
+def test_a_step_that_returns_to_pending_behind_others_is_left_to_a_tick(engine: Engine) -> None:
+    engine.plant("parent(child)")
+    with engine.worker() as runner:
+        _finish(runner, *_claimed(engine, runner).values())
+        (claim,) = _claimed(engine, runner).values()
+        engine.app.pause_workflow(engine.refs["child"], who="ann")
+        runner._finisher.hand_back(claim)
+        assert _open(engine) == set()
+        engine.app.dispatcher().run_until_quiet()
+        assert _claimed(engine, runner) == {}
+    engine.app.resume_workflow(engine.refs["child"], who="ann")
+    engine.settle()
+    assert engine.states() == {"parent": "Completed", "child": "Completed"}

@@ -27,6 +27,7 @@ from stepwell.dispatch.phases import STATE_PHASES, PhaseContext, process_marks
 from stepwell.model.states import UNFINISHED, State
 from stepwell.run.finish import Finisher
 from stepwell.store.engine import runs, ticks
+from stepwell.store.postgres.callers import CallersTransaction
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import returned
 from tests.conformance.support.machine import ACTION, OUTCOMES, PHASES, SHAPES, TRIGGER_RULES, Machine, Opener
@@ -56,9 +57,9 @@ def walk(open_app: Opener, seed: str, *, length: int, slots: int, reopens: bool 
     machine.start(SHAPES[0], 0.0)
     try:
         for number in range(length):
-            weights, moves = zip(*_moves(machine, chance), strict=True)
+            weights, choices = zip(*moves(machine, chance), strict=True)
             try:
-                chance.choices(moves, weights)[0]()
+                chance.choices(choices, weights)[0]()
                 machine.engine_and_model_agree()
                 machine.invariants_hold()
             except BaseException as error:
@@ -69,7 +70,7 @@ def walk(open_app: Opener, seed: str, *, length: int, slots: int, reopens: bool 
         machine.app.close()
 
 
-def _moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callable[[], Any]]]:
+def moves(machine: Machine, chance: random.Random) -> list[tuple[float, Callable[[], Any]]]:
     """What can be done next, and how often it should be."""
     nodes, claims = list(machine.model.nodes.values()), machine.all_claims
     step, number, coin = chance.choice(nodes).id, chance.randint(0, 20), chance.random() < 0.5
@@ -132,7 +133,7 @@ def test_long_walks_agree_with_the_model_in_memory(slots: int) -> None:
 def test_long_walks_agree_with_the_model_on_postgres(postgres_url: str) -> None:
     Stepwell(postgres_url).open().close()
     for number in range(WALKS // 4):
-        walk(_emptied(postgres_url), f"{SEED}/{number}", length=120, slots=50)
+        walk(emptied(postgres_url), f"{SEED}/{number}", length=120, slots=50)
 
 
 @pytest.mark.slow
@@ -152,10 +153,10 @@ def test_any_operations_in_any_order_agree_with_the_model_in_a_file(tmp_path: Pa
 @pytest.mark.slow
 def test_any_operations_in_any_order_agree_with_the_model_on_postgres(postgres_url: str) -> None:
     Stepwell(postgres_url).open().close()
-    play(lambda: _emptied(postgres_url), 20)
+    play(lambda: emptied(postgres_url), 20)
 
 
-def _emptied(url: str) -> Opener:
+def emptied(url: str) -> Opener:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "TRUNCATE steps, step_dependencies, step_transitions, steps_workflows, steps_workers, steps_worker_lanes, "
@@ -182,7 +183,7 @@ def test_a_mark_that_commits_late_is_not_forgotten_with_younger_ones(postgres_ur
         block_root, younger = runner.claim(2)
 
         connection.execute("SELECT 1")
-        late = app.database.within(connection)
+        late = CallersTransaction(connection, app.database.hooks)
         (change,) = runs.finish(
             late,
             id=block_root.step_id,

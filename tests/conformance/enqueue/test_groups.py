@@ -261,7 +261,7 @@ def test_a_refused_step_leaves_no_group_behind(engine: Engine) -> None:
         ("priority", "default", "priority"),
         ("default", "high", "default"),
         ("no such queue", "default", "default"),
-        ("no such queue", "high", "default"),
+        ("no such queue", "high", "priority"),
         ("Candles", "default", "default"),
     ],
 )

@@ -94,7 +94,7 @@ def enqueue_with_keys(url: str, count: int, backwards: bool, bulk: bool) -> list
             refs = app.enqueue_many(drafts)
         else:
             refs = [app.enqueue_many([draft])[0] for draft in drafts]
-    return refs[:: -1 if backwards else 1]
+    return [StepRef(ref.id, ref.uuid) for ref in refs[:: -1 if backwards else 1]]
 
 
 @pytest.mark.slow

@@ -223,11 +223,11 @@ def test_steps_that_do_not_wait_for_dispatch_have_a_story(engine: Engine) -> Non
         assert "dormant exception handler" in _explain(engine, "asleep").summary
         run(runner, bad)
         engine.tick()
-        culprit = f"because of step {bad.step_id} (bad, Failed): retry or skip that"
-        assert culprit in _explain(engine, "behind").summary
+        assert f"because of step {bad.step_id} (bad, Failed)" in _explain(engine, "behind").summary
+        assert f"(stepwell retry {bad.step_id} or stepwell skip {bad.step_id})" in _explain(engine, "behind").summary
         assert _explain(engine, "bad").summary == "ended Failed (error): Permanent: told to fail"
         run(runner, busy)
         assert _explain(engine, "busy").summary == "ended Completed"
         for label in engine.refs:
             assert not _explain(engine, label).eligible
-            assert _explain(engine, label).obstacles == []
+        assert _explain(engine, "busy").obstacles == _explain(engine, "queued").obstacles == []

@@ -157,7 +157,7 @@ def test_a_step_is_completed_by_hand_with_a_result(engine: Engine) -> None:
     assert engine["a"].reason == "operator: by hand"
     engine.settle()
     assert engine.state("b") == "Completed"
-    with pytest.raises(UnstorableValue, match=r"response\.n: nan"):
+    with pytest.raises(UnstorableValue, match=r'result\["n"\]: NaN'):
         act(engine, "complete", "a", response={"n": float("nan")})
 
 

@@ -16,7 +16,7 @@ from stepwell.operate.reaper import (
     STALLED_SECONDS,
     UNCLAIMED_SECONDS,
 )
-from stepwell.operate.reaper_part import HEARTBEAT_GRACE_SECONDS, ReaperPart
+from stepwell.operate.reaper_part import HEARTBEAT_GRACE_LEASES, ReaperPart
 from stepwell.run.claim import MARGIN_SECONDS
 from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support.engine import Engine, raised, returned
@@ -89,6 +89,20 @@ def test_steps_whose_worker_died_twice_are_retried_one_by_one(engine: Engine) ->
         if death == 1:
             assert set(moments) == {engine.clock.now()}
     assert len(set(moments)) == 20
+
+
+def test_the_retries_of_a_worker_with_a_short_lease_are_spread_over_a_short_time(engine: Engine) -> None:
+    engine.plant("step", group=GROUP)
+    engine.change("UPDATE steps SET rescues = 2")
+    with engine.worker() as runner:
+        runner.worker.alive_seconds = 3.0
+        runner.worker.heartbeat()
+        engine.claim(runner, "step")
+        engine.clock.advance(4)
+        assert engine.app.reaper().round().rescued == [engine["step"].id]
+    retry_at = engine["step"].dispatch_after
+    assert retry_at is not None
+    assert retry_at <= engine.clock.now() + timedelta(seconds=RESCUE_SPREAD_SECONDS * 2 * 3.0 / ALIVE_SECONDS)
 
 
 def test_a_step_of_a_worker_that_has_signed_off_goes_back(engine: Engine) -> None:
@@ -219,10 +233,23 @@ def test_a_reaper_that_was_suspended_waits_for_the_next_heartbeats(engine: Engin
         reaper.round(())
         assert (engine.state("living"), engine.state("dead")) == ("Running", "Running")
         living.worker.heartbeat()
-        engine.clock.advance(HEARTBEAT_GRACE_SECONDS)
+        engine.clock.advance(HEARTBEAT_GRACE_LEASES * ALIVE_SECONDS)
         reaper.round(())
         states = {claim.worker: str(engine.app.step(claim.step_id).state) for claim in (first, second)}
         assert states == {living.worker.id: "Running", dead.worker.id: "Pending"}
+
+
+def test_a_reaper_that_was_suspended_waits_for_half_of_the_longest_lease(engine: Engine) -> None:
+    reaper = ReaperPart(engine.app.reaper(), engine.app.database)
+    reaper.round(())
+    engine.clock.advance(1000)
+    assert reaper.round(()) == HEARTBEAT_GRACE_LEASES * ALIVE_SECONDS  # no worker is known
+    with engine.worker() as short, engine.worker() as longer:
+        for runner, seconds in ((short, 2.0), (longer, 6.0)):
+            runner.worker.alive_seconds = seconds
+            runner.worker.heartbeat()
+        engine.clock.advance(1000)
+        assert reaper.round(()) == 3.0
 
 
 # What nobody took, and what nobody released -----------------------------------------------------------------------

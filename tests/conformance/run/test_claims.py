@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import select
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
-from stepwell import NewStep, State, StepRef, Stepwell
+from stepwell import Handle, NewStep, State, Stepwell
 from stepwell.model.claimed import Claim, ClaimedStep
+from stepwell.model.clock import since_boot
 from stepwell.model.ids import Uuid7Generator
 from stepwell.run.children import NewChildren
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
+from stepwell.run.executors import ExecutorKind
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from tests.conformance.support.engine import Engine, returned
@@ -43,7 +48,7 @@ def hand(engine: Engine) -> Iterator[Hand]:
     hand.row.unregister()
 
 
-def enqueue(engine: Engine, count: int, **settings: object) -> list[StepRef]:
+def enqueue(engine: Engine, count: int, **settings: object) -> list[Handle[Any]]:
     return engine.app.enqueue_many([NewStep(action="behave", **settings) for _ in range(count)])  # type: ignore[arg-type]
 
 
@@ -220,3 +225,64 @@ def test_a_claimed_step_is_the_row_column_by_column(engine: Engine) -> None:
     assert told.pop("was_open") == (row["claim_token"] == row["lease_token"])
     assert told == {name: row[name] for name in told}
     assert len(set(told.values()) - {None, False, True}) >= 18, "too much alike to tell columns apart"
+
+
+def test_a_worker_whose_row_has_expired_claims_nothing_until_its_next_heartbeat(engine: Engine, hand: Hand) -> None:
+    """The reaper would rescue the steps at once, and they would run twice."""
+    enqueue(engine, 1)
+    hand.row.expires_at = since_boot()
+    assert hand.claim(5) == []
+    assert hand.row.heartbeat()
+    (claim,) = hand.claim(5)
+    assert claim.begin_before == hand.row.expires_at > since_boot()
+
+
+def test_a_heartbeat_for_a_deleted_row_does_not_make_it_fresh(engine: Engine) -> None:
+    hand = Hand(engine.app, QUEUES)
+    enqueue(engine, 1)
+    hand.row.unregister()
+    hand.row.expires_at = since_boot()
+    assert not hand.row.heartbeat()
+    assert hand.claim(5) == []
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("executor", ["thread", "async"])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_claim_does_not_begin_in_this_process_after_the_lease_of_its_worker_has_expired(
+    app: Stepwell, executor: ExecutorKind, is_async: bool
+) -> None:
+    ran = []
+
+    async def act_async() -> None:
+        ran.append("async")
+
+    app.job(name="act")(act_async if is_async else lambda: ran.append("sync"))
+    app.enqueue("act")
+    worker = app.worker(executor=executor)
+    (claim,) = app.database.transact(lambda tx: worker._exchange._claim(tx, 1))
+    starts = worker._executor
+    starts.start(deque([replace(claim, begin_before=since_boot())]), None)
+    while not (ended := starts.collect()):
+        select.select(starts.files(), [], [], 1.0)
+    assert ([ending.verb for _, ending in ended], ran) == (["hand_back"], [])
+    worker._in_flight.add_ending(*ended[0], 0.0)
+    worker._exchange.write_last()
+    starts.close()
+    worker.row.unregister()
+
+
+def test_an_inline_runner_that_was_suspended_beyond_its_lease_returns_what_it_has_not_begun(engine: Engine) -> None:
+    app = engine.app
+    runner = app.inline_runner(slots=3)
+
+    def suspended(step: object, state: object) -> None:
+        runner.worker.expires_at = since_boot()
+
+    runner._watch = suspended
+    enqueue(engine, 3)
+    app.dispatch_once()
+    assert runner.round() == 1
+    states = Counter((str(step.state), step.attempts) for step in app.steps())
+    assert states == {("Completed", 1): 1, ("Pending", 0): 2}
+    runner.close()

@@ -37,9 +37,9 @@ def test_a_result_may_be_set_on_the_step(app: Stepwell, clock: ManualClock) -> N
 @pytest.mark.parametrize(
     ("result", "blamed"),
     [
-        (float("nan"), "response: nan"),
-        ({"a": [1, object()]}, "response.a[1]"),
-        ("nul \0", "response: contains a NUL"),
+        (float("nan"), "result: NaN"),
+        ({"a": [1, object()]}, 'result["a"][1]'),
+        ("nul \0", "result: contains a NUL"),
         ("x" * 1_100_000, "1,048,576"),
     ],
     ids=["nan", "object", "nul", "large"],

@@ -18,7 +18,7 @@ from stepwell.store import database, open_database
 from stepwell.store import migrate as migrating
 from stepwell.store.definitions import definitions
 from stepwell.store.migrate import Migration, known_migrations, migrate
-from stepwell.store.sqlite import database as sqlite
+from stepwell.store.sqlite import connections as sqlite
 from stepwell.testing import behave
 from tests.conformance.support.engine import in_processes
 from tests.conformance.support.ticks import expect_line, process
@@ -95,8 +95,8 @@ def test_eight_processes_that_open_an_empty_database_at_once_all_find_one_whole_
 
 
 IN_THE_SCRIPT = """
-from stepwell.store.postgres.database import PostgresMigrationSession
-from stepwell.store.sqlite.database import SqliteMigrationSession
+from stepwell.store.postgres.connections import PostgresMigrationSession
+from stepwell.store.sqlite.connections import SqliteMigrationSession
 def stop_half_way(session):
     whole = session.run_script
     def half(self, script):

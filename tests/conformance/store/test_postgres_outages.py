@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -18,8 +18,8 @@ from stepwell.model.errors import DatabaseUnavailable
 from stepwell.service import retry_delay
 from stepwell.service.crew import Crew
 from stepwell.store import Transaction
-from stepwell.store.engine import creation, reading, ticks
-from stepwell.store.postgres import database as postgres
+from stepwell.store.engine import creation, ticks
+from stepwell.store.postgres import connections as postgres
 from stepwell.testing import ManualClock, behave
 
 WAIT_SECONDS = 60.0  # for what takes milliseconds on a quiet machine
@@ -139,17 +139,6 @@ def test_a_bulk_enqueue_that_is_cut_while_it_waits_leaves_nothing(
     assert server.count("steps_agenda") == 100
 
 
-def test_a_session_that_the_server_ended_for_idling_counts_as_an_outage(app: Stepwell, server: Server) -> None:
-    def work(tx: Transaction) -> None:
-        tx.fetch("SELECT set_config('idle_in_transaction_session_timeout', '1', true)", {})
-        until(lambda: server.sessions() == 0)
-        reading.all_groups(tx)
-
-    with pytest.raises(DatabaseUnavailable):
-        app.database.transact(work)
-    assert len(app.groups()) == 10
-
-
 @pytest.mark.slow
 def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
     app: Stepwell, server: Server, postgres_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
@@ -224,9 +213,3 @@ def test_the_sweep_works_when_its_transaction_also_has_to_read_the_clock(
     with Stepwell(postgres_url) as app:
         app.enqueue("behave")
         assert app.sweep() == []
-
-
-def test_a_server_that_cannot_be_reached_is_called_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres, "CONNECT_TIMEOUT", 1.0)
-    with pytest.raises(DatabaseUnavailable, match="PostgreSQL is unavailable"), suppress(psycopg.Warning):
-        Stepwell("postgresql://nobody@127.0.0.1:1/nowhere").open()

@@ -233,8 +233,7 @@ def test_a_worker_with_one_slot_waits_for_a_tick_that_is_dispatching_older_steps
     def claim(app: Stepwell) -> None:
         taken.extend(claim.step_id for claim in app.database.transact(lambda tx: claimer.claim(tx, 1)))
 
-    with transaction(database_url) as other:
-        tx = engine.app.database.within(other)
+    with transaction(database_url) as other, engine.app.database.within(other) as tx:
         group = engine["old"].group or ""
         at = PhaseContext(group, "tick:1", clock.now())
         assert dispatch(tx, at, pick(tx, at, 1), 1) == 1  # not committed yet

@@ -30,29 +30,34 @@ pytestmark = pytest.mark.slow
 FINISHED, BLOCKED = 200_000, 20_000
 
 SUBJECTS = (
-    "adoption", "agenda", "claims", "creation", "keys", "limits", "phases", "placement", "reaping", "runs", "settings",
-    "ticks", "workers",
+    "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement", "reaping",
+    "results", "runs", "settings", "ticks", "workers",
 )  # fmt: skip
 ABOUT_WORKERS = {"register_worker", "heartbeat", "delete_worker"}  # they have text for an id, and are not large
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
 
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
-    "actions": ["x"], "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "wakes": ["work"],
-    "tokens": [1, 1, 1], "responses": ["null", None, "1"], "durations": [0.1, 0.1, 0.1],
+    "actions": ["x"], "blocks": ["00000000-0000-7000-8000-000000000000"], "workers": ["x"], "groups": ["alpha"],
+    "workflows": ["00000000-0000-7000-8000-000000000000"],
+    "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "wakes": ["work"],
+    "tokens": [1, 1, 1], "starting": [1], "responses": ["null", None, "1"], "durations": [0.1, 0.1, 0.1],
 }  # fmt: skip
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
     "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
-    "timeout", "cooldown", "concurrency_limit", "maximum", "batch",
+    "timeout", "cooldown", "concurrency_limit", "maximum", "batch", "fan",
 }  # fmt: skip
-TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until"}
+TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
-FLAGS = {"open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents"}
+FLAGS = {
+    "any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents", "began",
+}  # fmt: skip
 
 
 def _sql(app: Stepwell) -> dict[str, str]:
     """The statements of the dispatcher, of workers and of the reaper, by name."""
     found = {name: sql for subject in SUBJECTS for name, sql in statements(subject, app.database.dialect).items()}
+    found["is_live"] = statements("reading", app.database.dialect)["is_live"]  # programs ask it before they enqueue
     return {name: sql for name, sql in found.items() if name not in ABOUT_WORKERS}
 
 
@@ -203,7 +208,7 @@ def _instructions(app: Stepwell, work: Callable[[], Any]) -> int:
         return 0
 
     database: Any = app.database
-    connections = [database._connection, database._reading_connection()]
+    connections = [database.connections.writer(), database.connections.reader()]
     for connection in connections:
         connection.set_progress_handler(step, 1)
     try:
@@ -260,7 +265,7 @@ def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
         "data": "null",
         "endings": "[[1, 1, null, 0.1]]",
     }
-    return (json | {"group": "alpha", "idle_ms": "1000"}).get(parameter, "default")
+    return (json | {"group": "alpha"}).get(parameter, "default")
 
 
 def _plan_scans(

@@ -20,10 +20,10 @@ from stepwell.store.sqlite import transaction as sqlite
 from stepwell.store.statement import SQL_FOLDER, Statement, statements
 
 NEEDS_AN_OPEN_GATE = "workflows.add_answer"  # a trigger refuses it otherwise
-POSTGRES_ONLY = {"schema.database_time", "schema.notify"}
+POSTGRES_ONLY = {"schema.database_time", "schema.identity", "schema.notify"}
 UUID = "00000000-0000-7000-8000-000000000000"
 OF_NAME: dict[str, Any] = {
-    "arguments": "{}", "response": "null", "progress": "[]", "data": "null", "idle_ms": "1000", "level": "INFO",
+    "arguments": "{}", "response": "null", "progress": "[]", "data": "null", "level": "INFO",
     "type": "default", "priority": "default", "kind": "queue", "value": "true", "rotation": ["alpha"],
     "wakes": ["work"],
     "endings": [(1, 1, "null", 0.1)], "responses": ["null"], "durations": [0.1], "ids": [1], "tokens": [1],
@@ -102,7 +102,7 @@ def _columns(tx: Any, statement: Statement, parameters: dict[str, Any]) -> tuple
         names = tuple(column[0] for column in cursor.description or ())
     else:
         with tx._connection.cursor() as cursor:
-            cursor.execute(postgres.prepared(statement).sql, postgres._adapted(parameters))
+            cursor.execute(tx._prepared(statement).sql, postgres._adapted(parameters))
             names = tuple(column.name for column in cursor.description or ())
     is_json = len(names) == 1 and names[0].startswith("json_group_array")
     return () if is_json else names

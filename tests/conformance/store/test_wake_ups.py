@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
@@ -13,7 +14,10 @@ from stepwell import NewStep, Stepwell, StepwellError
 from stepwell.run.claim import Claimer
 from stepwell.service.crew import Crew
 from stepwell.store import Transaction, Wake
+from stepwell.store.postgres.listener import PostgresListener
+from stepwell.store.wake import ANY_WAKE
 from stepwell.testing import ManualClock, behave
+from tests.survival.outages import SilentProxy
 
 pytestmark = pytest.mark.sqlite_file  # a file is watched, memory is not
 
@@ -83,3 +87,36 @@ def test_after_a_quiet_time_a_wake_up_is_taken_for_work(app: Stepwell, monkeypat
     finally:
         crew.stop()
         thread.join()
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_listener_whose_connection_went_silent_connects_again(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, silent: bool
+) -> None:
+    """Nothing arrives, and nothing fails: only its own notification, which does not come back, shows it."""
+    monkeypatch.setattr("stepwell.store.postgres.listener.PING_SECONDS", 0.2)
+    monkeypatch.setattr("stepwell.store.postgres.listener.RECONNECT_SECONDS", 0.0)
+    proxy = SilentProxy(postgres_url)
+    with Stepwell(postgres_url) as app, closing(proxy), closing(PostgresListener(proxy.url, None)) as listener:
+
+        def wakes() -> Collection[Wake]:
+            """The next ones; like a loop, which waits for no longer than a second at a time."""
+            give_up = time.monotonic() + WAIT_SECONDS
+            while not (found := listener.wait([], 0.05)):
+                assert time.monotonic() < give_up
+            return found
+
+        first, pings = listener._connection, 0
+        while pings < 3:  # that are heard
+            pings += not listener._was_heard
+            listener.wait([], 0.3)
+        assert listener._connection is first
+        if silent:
+            proxy.silence()
+            app.enqueue("behave")
+            assert wakes() == ANY_WAKE
+            assert wakes() == ANY_WAKE
+            assert listener._connection not in (first, None)
+        app.enqueue("behave")
+        assert Wake.WORK in wakes()
+    assert ("no response for 0.2 s" in caplog.text) == silent

@@ -97,7 +97,7 @@ class Engine:
         """Create the steps of a line; `settings` apply to its top-level steps."""
         drafts = parse(line, settings)
         refs = self.app.enqueue_many(drafts.values())
-        planted = dict(zip(drafts, refs, strict=True))
+        planted: dict[str, StepRef] = dict(zip(drafts, refs, strict=True))
         self.refs |= planted
         return planted
 
@@ -271,7 +271,7 @@ def plain_connection(app: Stepwell) -> Iterator[Any]:
         with psycopg.connect(url) as connection:
             yield connection
     elif url == "sqlite://":
-        yield app.database._connection  # type: ignore[attr-defined]
+        yield app.database.connections.writer()  # type: ignore[attr-defined]
     else:
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
             yield connection

@@ -8,7 +8,8 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,14 @@ def refuse_dispatch(url: str) -> None:
         "CREATE TRIGGER boom BEFORE UPDATE ON steps FOR EACH ROW WHEN (NEW.state = 'Dispatched') "
         "EXECUTE FUNCTION boom()",
     )
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait for a condition."""
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, "waited in vain"
+        time.sleep(0.02)
 
 
 def columns(line: str) -> Sequence[str]:

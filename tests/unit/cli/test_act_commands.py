@@ -251,3 +251,44 @@ def test_interrupting_a_drain_reports_that_dispatching_stays_paused(app: Stepwel
     assert waiting.returncode == 1
     assert err == "Stopped waiting. Dispatching stays paused until `stepwell resume`.\n"
     runner.close()
+
+
+# enqueue and the recorded jobs ----------------------------------------------------------------------------
+
+
+def test_enqueue_takes_what_is_left_out_from_the_recorded_job(app: Stepwell) -> None:
+    @app.job(name="mail", queue="emails", retries=0, timeout=5, priority="high", concurrency_key="to:{to}")
+    def mail(to: str) -> None: ...
+
+    app.record_jobs()
+    document = ask(url_of(app), "enqueue", "mail", "--arguments", '{"to": "ann"}')
+    assert (document["queue"], document["max_retries"], document["timeout"]) == ("emails", 0, 5.0)
+    assert (document["priority"], document["concurrency_key"]) == ("high", "to:ann")
+    own = ask(
+        url_of(app), "enqueue", "mail", "--retries", "3", "--timeout", "0", "--queue", "default",
+        "--priority", "default", "--concurrency-key", "mine", "--concurrency-limit", "2",
+    )  # fmt: skip
+    assert (own["queue"], own["max_retries"], own["timeout"], own["priority"]) == ("default", 3, 0.0, "default")
+    assert (own["concurrency_key"], own["concurrency_limit"]) == ("mine", 2)
+
+
+def test_an_unknown_action_is_warned_about_with_a_suggestion(app: Stepwell) -> None:
+    app.job(name="send_mail", aliases=["post"])(lambda: None)
+    app.record_jobs()
+    warned = run(url_of(app), "enqueue", "send_mial")
+    assert "no worker has recorded a job 'send_mial' yet" in warned.stderr
+    assert "did you mean send_mail?" in warned.stderr
+    assert run(url_of(app), "enqueue", "post").stderr == run(url_of(app), "enqueue", "send_mail").stderr == ""
+
+
+def test_jobs_lists_the_recorded_jobs_with_their_settings(app: Stepwell) -> None:
+    assert "No worker has recorded a job yet" in run(url_of(app), "jobs").stdout
+    app.job(name="mail", queue="emails", retries=0, timeout=5, aliases=["post"], max_running=2)(lambda: None)
+    app.job(name="keyed", concurrency_key=lambda: "k")(lambda: None)
+    app.record_jobs()
+    text = run(url_of(app), "jobs").stdout
+    for part in ("emails", "timeout 5", "formerly post", "at most 2 running", "key by"):
+        assert part in text
+    keyed, mail = (row for row in ask(url_of(app), "jobs") if row["name"] != "behave")
+    assert (keyed["name"], keyed["concurrency_key"], keyed["workers"]) == ("keyed", None, 0)
+    assert (mail["aliases"], mail["max_retries"], mail["max_running"]) == (["post"], 0, 2)

@@ -29,6 +29,7 @@ LOOK_OR_ACT = [
     ["groups"],
     ["ticks"],
     ["workers"],
+    ["jobs"],
     ["limits"],
     ["reaper", "--once"],
     ["retry", "1"],
@@ -167,7 +168,7 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
         (["cancel", "1", "--who", "\x07"], "must be 1 to 200 printable characters"),
         (["resume", "--workflow", "1"], "is not paused"),
         (["enqueue", "fetch", "--parent", "77"], "does not exist: 77"),
-        (["enqueue", "fetch", "--arguments", '{"rates": [1, NaN]}'], "arguments.rates[1]"),
+        (["enqueue", "fetch", "--arguments", '{"rates": [1, NaN]}'], 'arguments["rates"][1]'),
         (["dispatch", "--group", "alhpa"], "unknown group 'alhpa'"),
         (["safe-to-restart", "--group", "alhpa"], "unknown group 'alhpa'"),
         (["ticks", "--group", "alhpa"], "unknown group 'alhpa'"),
@@ -253,19 +254,6 @@ def test_control_characters_in_the_database_never_reach_the_terminal(shared_data
             shown = run(shared_database_url, *arguments, *extra, code=int(arguments == ["doctor"])).stdout
             bad = {character for character in shown if not character.isprintable() and character != "\n"}
             assert not bad, f"{arguments} {extra} shows {bad}"
-
-
-def test_a_password_is_never_shown() -> None:
-    from stepwell.cli.text import without_password
-
-    for url in (
-        "postgresql://ann:s3cret@db/jobs",
-        "postgresql://ann:s3c:ret@db:5432/jobs?sslmode=require",
-        "postgresql://ann@db/jobs?password=s3cret&port=1",
-        "postgresql://:s3cret@db/jobs",
-    ):
-        assert "s3c" not in without_password(url)
-    assert without_password("sqlite:////tmp/a:b@c.db") == "sqlite:////tmp/a:b@c.db"
 
 
 # Completion --------------------------------------------------------------------------------------------

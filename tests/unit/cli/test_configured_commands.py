@@ -40,6 +40,7 @@ EVERYTHING = """
 [database]
 url = "sqlite:///shop.db"
 max_connections = 5
+idle_seconds = 4
 
 [app]
 name = "configured_shop:app"
@@ -49,6 +50,7 @@ queues = ["emails"]
 slots = 3
 executor = "thread"
 queues = ["emails", "default"]
+groups = ["alpha"]
 strategy = "by-weight"
 lease_seconds = 20
 grace_seconds = "1m"
@@ -70,6 +72,7 @@ dead_worker_retention_seconds = 50
 rescues = 1
 
 [log]
+format = "json"
 file = "logs/dispatcher.log"
 level = "info"
 """
@@ -119,6 +122,7 @@ class Made:
         def seen_build(builder: WorkerBuilder, settings: WorkerSettings) -> Worker:
             made["worker"] = settings
             made["max_connections"] = builder.database.max_connections
+            made["idle_seconds"] = builder.database.idle_seconds
             return build(builder, settings)
 
         monkeypatch.setattr(stepwell.app, "Dispatcher", SeenDispatcher)
@@ -163,6 +167,7 @@ def test_an_option_wins_over_the_file(folder: Path, made: dict[str, Any]) -> Non
     worker = made["worker"]
     assert (worker.slots, worker.alive_seconds, worker.queues, worker.max_memory) == (2, 90.0, ("default",), 1 << 30)
     assert made["groups"] == {"gamma"}
+    assert made["worker"].groups == ("gamma",)
 
 
 # What reaches the parts --------------------------------------------------------------------------------
@@ -174,6 +179,16 @@ def test_the_configuration_of_these_tests_sets_everything(folder: Path) -> None:
     assert [row["setting"] for row in ask("doctor")["settings"]] == [setting.name for setting in all_settings()]
 
 
+def test_the_lock_of_a_dispatcher_is_as_long_as_the_lease_unless_it_is_set(folder: Path, made: dict[str, Any]) -> None:
+    configure(folder, '[app]\nname = "configured_shop:app"\n[worker]\nlease_seconds = 7\n')
+    run_bare("up")
+    assert made["dispatcher"]["lock_seconds"] == 7
+    run_bare("up", "--lease", "2")
+    assert made["dispatcher"]["lock_seconds"] == 2
+    run_bare("dispatcher", "--db", "sqlite:///shop.db")
+    assert made["dispatcher"]["lock_seconds"] == 7
+
+
 def test_up_runs_with_every_setting_of_the_file(folder: Path, made: dict[str, Any]) -> None:
     configure(folder, EVERYTHING)
     run_bare("up")
@@ -181,7 +196,9 @@ def test_up_runs_with_every_setting_of_the_file(folder: Path, made: dict[str, An
     assert (worker.slots, worker.executor, worker.queues) == (3, "thread", ("emails", "default"))
     assert (worker.alive_seconds, worker.grace_seconds, worker.max_memory, worker.rescues) == (20, 60, 512 << 20, 1)
     assert (type(worker.strategy).__name__, worker.app_name) == ("DivideTotalValueEqually", "configured_shop:app")
-    assert (made["groups"], made["sweep"], made["max_connections"]) == ({"alpha", "beta"}, 3600, 5)
+    assert (made["groups"], made["sweep"]) == ({"alpha", "beta"}, 3600)
+    assert (made["max_connections"], made["idle_seconds"]) == (5, 4)
+    assert worker.groups == ("alpha",)
     assert made["dispatcher"] == {
         "batch_limit": 100,
         "batch_limits": {"alpha": 2},

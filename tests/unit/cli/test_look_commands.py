@@ -48,7 +48,9 @@ def scene(shared_database_url: str) -> Iterator[Scene]:
         behind = NewStep(action="behave", label="behind", parent=family, index=3)
         cleanup = NewStep(action="behave", label="cleanup", parent=family, type="resolve-exception")
         drafts = [family, fine, broken, behind, cleanup]
-        refs = dict(zip(["family", "fine", "broken", "behind", "cleanup"], app.enqueue_many(drafts), strict=True))
+        refs: dict[str, StepRef] = dict(
+            zip(["family", "fine", "broken", "behind", "cleanup"], app.enqueue_many(drafts), strict=True)
+        )
         app.run_until_idle()
         refs["loner"] = app.enqueue("unknown", label="loner", delay=3_600, depends_on=[refs["fine"]])
         yield Scene(app, shared_database_url, refs)
@@ -82,7 +84,7 @@ def test_steps_can_be_filtered(scene: Scene) -> None:
         "--queue default --state pending": "loner",
         "--queue priority": "",
         "--group alpha --action unknown": "loner",
-        "--group nowhere": "",
+        "--group kappa --action nothing": "",
         "--relatable invoice:42": "family",
         "--relatable invoice:43": "",
     }
@@ -220,10 +222,27 @@ def test_explain_says_what_the_engine_says(scene: Scene) -> None:
 
 
 def test_explain_of_a_single_reason_is_one_sentence(scene: Scene) -> None:
-    shown = run(scene.url, "explain", str(scene.refs["behind"].id)).stdout
+    failed = scene.refs["broken"].id
+    shown = run(scene.url, "explain", str(failed)).stdout
     assert shown.splitlines() == [
-        f"step {scene.refs['behind'].id} behind  NotRunnable",
-        scene.app.explain(scene.refs["behind"]).summary,
+        f"step {failed} broken  Failed",
+        scene.app.explain(failed).summary,
+        "",
+        f"Try: stepwell retry {failed} or stepwell skip {failed}",
+    ]
+
+
+def test_explain_shows_the_steps_behind_the_step_and_the_root_causes(scene: Scene) -> None:
+    behind, broken = scene.refs["behind"].id, scene.refs["broken"].id
+    lines = run(scene.url, "explain", str(behind)).stdout.splitlines()
+    reason = "ended Failed (error): Permanent: told to fail"
+    assert lines[lines.index("Behind it") + 1] == f"  step {broken} broken (Failed): {reason}"
+    assert f"  step {broken}: {reason}" in lines[lines.index("Root causes") :]
+    assert lines[-1] == f"Try: stepwell retry {broken} or stepwell skip {broken}"
+    document = ask(scene.url, "explain", str(behind))
+    assert [step["step_id"] for step in document["behind"]] == [broken]
+    assert [root["advice"] for root in document["roots"] if root["steps"] == [broken]] == [
+        [f"stepwell retry {broken}", f"stepwell skip {broken}"]
     ]
 
 

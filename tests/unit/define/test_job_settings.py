@@ -34,7 +34,7 @@ async def wait(error: BaseException) -> bool:
         ("retries", [-1, 1.5, "3", None, True, 2**31]),
         ("timeout", [-1, "30", None, float("nan"), float("inf"), 1e12]),
         ("cooldown", [-1, "30", None, float("nan")]),
-        ("priority", ["urgent", 1, None]),
+        ("priority", ["urgent", 1, ""]),
         ("max_not_completed", [-1, 1.5, "3", None, True, 2**31]),
         ("backoff", [-1, "5", [], work, wait]),
         ("queue", ["", 5]),

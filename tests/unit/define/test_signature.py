@@ -228,7 +228,7 @@ def test_what_does_not_fit_is_refused_when_it_is_enqueued_and_when_it_runs(hint:
 
 
 def test_a_value_without_a_json_form_is_refused_by_its_path() -> None:
-    with pytest.raises(UnstorableValue, match=r"arguments\.value\[1\]"):
+    with pytest.raises(UnstorableValue, match=r'arguments\["value"\]\[1\]'):
         taking(list[Any]).arguments(([1, object()],), {})
 
 
@@ -294,7 +294,7 @@ def test_a_model_is_stored_under_the_names_by_which_it_is_read() -> None:
 
 
 def test_a_model_of_which_two_fields_are_read_from_the_same_place_is_refused_if_they_differ() -> None:
-    with pytest.raises(UnstorableValue, match=r"value\[0\]: two of its fields are read from the same place"):
+    with pytest.raises(UnstorableValue, match=r'value"\]\[0\]: two of its fields are read from the same place'):
         taking(list[Book]).arguments(([BOOK.model_copy(update={"taker": "Bob"})],), {})
 
 

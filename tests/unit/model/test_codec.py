@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from stepwell import InvalidStep, UnstorableValue
 from stepwell.model import codec
@@ -96,31 +97,31 @@ def nested(levels: int, leaf: Any = 0) -> Any:
 
 # What no database is to see: the value, and what the refusal says about it. The conformance tests enqueue them, too.
 REFUSED: list[tuple[str, Any, str]] = [
-    ("nan", {"rates": [1.0, float("nan")]}, "arguments.rates[1]: nan"),
-    ("infinity", {"rate": float("inf")}, "arguments.rate: inf"),
-    ("minus infinity", {"rate": {"now": float("-inf")}}, "arguments.rate.now: -inf"),
-    ("nan in a tuple", {"rates": (1.0, float("nan"))}, "arguments.rates[1]: nan"),
-    ("nan in a set", {"rates": {float("nan")}}, "arguments.rates[0]: nan"),
-    ("nan in a dataclass", {"order": Order(1, float("nan"))}, "arguments.order.total: nan"),  # type: ignore[arg-type]
-    ("nul", {"name": "a\0b"}, "arguments.name: contains a NUL"),
-    ("nul in a key", {"people": [{"na\0me": 1}]}, "arguments.people[0]: contains a NUL"),
-    ("lone surrogate", {"name": ["ok", "\ud800"]}, "arguments.name[1]: contains a lone surrogate"),
+    ("nan", {"rates": [1.0, float("nan")]}, 'arguments["rates"][1]: NaN'),
+    ("infinity", {"rate": float("inf")}, 'arguments["rate"]: Infinity'),
+    ("minus infinity", {"rate": {"now": float("-inf")}}, 'arguments["rate"]["now"]: -Infinity'),
+    ("nan in a tuple", {"rates": (1.0, float("nan"))}, 'arguments["rates"][1]: NaN'),
+    ("nan in a set", {"rates": {float("nan")}}, 'arguments["rates"][0]: NaN'),
+    ("nan in a dataclass", {"order": Order(1, float("nan"))}, 'arguments["order"].total: NaN'),  # type: ignore[arg-type]
+    ("nul", {"name": "a\0b"}, 'arguments["name"]: contains a NUL'),
+    ("nul in a key", {"people": [{"na\0me": 1}]}, 'arguments["people"][0]: contains a NUL'),
+    ("lone surrogate", {"name": ["ok", "\ud800"]}, 'arguments["name"][1]: contains a lone surrogate'),
     ("lone surrogate in a key", {"\udfff": 1}, "arguments: contains a lone surrogate"),
     ("too deep", {"deep": nested(64)}, "deeper than 64"),
     ("much too deep", {"deep": nested(100_000)}, "deeper than 64"),
     ("too large", {"text": "x" * 1_048_576}, "arguments: 1,048,587 bytes"),
     ("too large in bytes", {"text": "é" * 600_000}, "arguments: 1,200,011 bytes"),
-    ("too large an integer", {"n": [2**63]}, "arguments.n[0]: integer exceeds 64 bits"),
-    ("too small an integer", {"n": -(2**63) - 1}, "arguments.n: integer exceeds 64 bits"),
-    ("huge integer", {"n": 10**400}, "arguments.n: integer exceeds 64 bits"),
-    ("an object", {"it": Opaque()}, "arguments.it: a Opaque has no JSON form"),
-    ("an object inside", {"a": 1, "list": [{"it": 1}, {"it": Opaque()}]}, "arguments.list[1].it: a Opaque"),
-    ("an object in a tuple", {"list": (1, Opaque())}, "arguments.list[1]: a Opaque"),
-    ("a class", {"it": Opaque}, "arguments.it: a type has no JSON form"),
-    ("a function", {"it": len}, "arguments.it: a builtin_function_or_method has no JSON form"),
-    ("a generator", {"it": (i for i in range(3))}, "arguments.it: a generator has no JSON form"),
-    ("a complex number", {"it": 1j}, "arguments.it: a complex has no JSON form"),
-    ("a key that is no text", {"map": {(1, 2): 3}}, "arguments.map: "),
+    ("too large an integer", {"n": [2**63]}, 'arguments["n"][0]: integer exceeds 64 bits'),
+    ("too small an integer", {"n": -(2**63) - 1}, 'arguments["n"]: integer exceeds 64 bits'),
+    ("huge integer", {"n": 10**400}, 'arguments["n"]: integer exceeds 64 bits'),
+    ("an object", {"it": Opaque()}, 'arguments["it"]: a Opaque has no JSON form'),
+    ("an object inside", {"a": 1, "list": [{"it": 1}, {"it": Opaque()}]}, 'arguments["list"][1]["it"]: a Opaque'),
+    ("an object in a tuple", {"list": (1, Opaque())}, 'arguments["list"][1]: a Opaque'),
+    ("a class", {"it": Opaque}, 'arguments["it"]: a type has no JSON form'),
+    ("a function", {"it": len}, 'arguments["it"]: a builtin_function_or_method has no JSON form'),
+    ("a generator", {"it": (i for i in range(3))}, 'arguments["it"]: a generator has no JSON form'),
+    ("a complex number", {"it": 1j}, 'arguments["it"]: a complex has no JSON form'),
+    ("a key that is no text", {"map": {(1, 2): 3}}, 'arguments["map"]: '),
 ]
 
 
@@ -152,7 +153,7 @@ def test_a_refusal_is_an_invalid_step_and_a_value_error() -> None:
 
 
 def test_the_refusal_names_what_was_being_stored() -> None:
-    with pytest.raises(UnstorableValue, match=r"^response\[0\]: nan"):
+    with pytest.raises(UnstorableValue, match=r"^response\[0\]: NaN"):
         codec.encode([float("nan")], "response")
 
 
@@ -162,3 +163,22 @@ def test_text_from_outside_is_made_storable_and_short(text: str, limit: int) -> 
     assert "\0" not in cleaned
     cleaned.encode()
     assert len(cleaned) <= limit + len("… (1,000 more characters)")
+
+
+def test_the_path_of_an_unstorable_value_reads_like_python() -> None:
+    class Row(BaseModel):
+        price: float
+
+    @dataclass
+    class Report:
+        rows: list[Row]
+
+    good, bad = Row(price=1.0), Row(price=float("nan"))
+    for value, path in (
+        ({"rows": [good, good, good, bad]}, 'result["rows"][3].price'),
+        (Report([bad]), "result.rows[0].price"),
+        ({"a\nb": {1: float("nan")}}, 'result["a\\nb"][1]'),
+    ):
+        with pytest.raises(UnstorableValue) as caught:
+            codec.encode(value, "result")
+        assert str(caught.value) == f"{path}: NaN cannot be stored"

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stepwell import Stepwell
 from stepwell.model.claimed import Claim
+from stepwell.model.clock import since_boot
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ended
 from stepwell.run.executors import PREFETCH_SECONDS
@@ -21,7 +23,7 @@ from stepwell.run.executors.run_queue import UNREAD_MESSAGES
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import database
-from stepwell.store.sqlite import database as sqlite
+from stepwell.store.sqlite import connections as sqlite
 from tests.unit.run import prefetched_jobs
 
 SHORT = 0.0001
@@ -308,3 +310,16 @@ def test_a_step_whose_own_transaction_blocks_its_checkpoint_gets_an_error_that_s
     waiting = line.claims("checkpoint in its own way", "")
     line.executor.start(waiting, SHORT)
     assert line.until_ended(2) == {"0": "retry_later", "1": "finish"}
+
+
+def test_a_prefetched_step_does_not_begin_after_the_lease_of_its_worker_has_expired(line: Channel) -> None:
+    """The worker was suspended with its steps in the pipe, and others have run them since."""
+    first, second, third = line.claims("wait", "", "")
+    expired = [replace(claim, begin_before=since_boot() + 0.1) for claim in (second, third)]
+    line.executor.start(deque([first, *expired]), SHORT)
+    line.until(lambda: line.ran == ["0"] and not expired[0].may_begin())
+    line.go()
+    assert line.until_ended(3) == {"0": "finish", "1": "hand_back", "2": "hand_back"}
+    assert line.ran == ["0"]
+    line.executor.start(line.claims(""), SHORT)
+    assert line.until_ended(1) == {"0": "finish"}

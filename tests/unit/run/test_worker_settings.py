@@ -23,7 +23,7 @@ def app(tmp_path: Path) -> Iterator[Stepwell]:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"executor": "proces"}, "'process', 'thread', 'async'"),
+        ({"executor": "proces"}, "did you mean process"),
         ({"slots": 0}, "at least 1"),
         ({"slots": 2.0}, "whole number"),
         ({"alive_seconds": math.nan}, "expected .* seconds"),

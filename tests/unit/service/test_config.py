@@ -242,7 +242,7 @@ color = true
         'stepwell.toml:13: [worker] queues, item 4 = "b,c": expected a name without a comma',
         "stepwell.toml:14: [wroker]: unknown section; did you mean [worker]?",
         "stepwell.toml:15: [[reaper]]: expected a section, written as [reaper]",
-        "stepwell.toml:17: [log] color: unknown setting; valid settings: file, level",
+        "stepwell.toml:17: [log] color: unknown setting; valid settings: file, format, level",
         "STEPWELL_DB: expected a URL like sqlite:///file.db or postgresql://host/name",
         'STEPWELL_WORKER_SLOTS = "0": expected a whole number of at least 1',
         "STEPWELL_WORKER_LEASE: unknown setting; did you mean STEPWELL_WORKER_LEASE_SECONDS?",
@@ -340,7 +340,11 @@ def test_a_variable_that_resembles_no_setting_is_answered_with_those_of_its_sect
     problems: Callable[..., list[str]],
 ) -> None:
     found = problems(STEPWELL_LOG_COLOR="1")
-    assert found == ["STEPWELL_LOG_COLOR: unknown setting; valid variables: STEPWELL_LOG_FILE, STEPWELL_LOG_LEVEL"]
+    (problem,) = found
+    assert problem == (
+        "STEPWELL_LOG_COLOR: unknown setting; "
+        "valid variables: STEPWELL_LOG_FILE, STEPWELL_LOG_FORMAT, STEPWELL_LOG_LEVEL"
+    )
 
 
 def test_the_error_is_one_of_stepwell_and_survives_a_process() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from stepwell.define.drafts import NewStep
+from stepwell.define.drafts import NewStep, SettledStep
 from stepwell.enqueue.create.announce import announce
 from stepwell.enqueue.create.checks import checked_arguments, known_by_key, refuse_taken_uuids
 from stepwell.enqueue.create.enrol import enrol_created
@@ -16,10 +16,12 @@ from stepwell.enqueue.create.neighbours import write_neighbours
 from stepwell.enqueue.create.one import is_alone, write_alone
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.placement import require_uuid
+from stepwell.enqueue.settle import settled
 from stepwell.model.errors import DatabaseBusy
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.step import StepRef
 from stepwell.store import Conflict, Database, Transaction
+from stepwell.store.engine.placement import ExistingStep
 
 
 class Creator:
@@ -46,7 +48,8 @@ class Creator:
             return []
         if connection is not None:
             try:
-                return self._write(self._database.within(connection), drafts, arguments, now)
+                with self._database.within(connection) as tx:
+                    return self._write(tx, drafts, arguments, now)
             except Conflict as conflict:
                 raise DatabaseBusy(
                     f"your transaction conflicts with another ({conflict}): roll it back and retry it"
@@ -54,7 +57,7 @@ class Creator:
         if is_alone(drafts):
             uuid = self._uuids.next()  # outside of the transaction: a repetition creates the same step
             return self._database.transact(
-                lambda tx: [self._write_alone(tx, drafts[0], arguments[0], now, uuid)],
+                lambda tx: [self._write_alone(tx, settled(tx, drafts, arguments)[0], arguments[0], now, uuid)],
                 single=not self._database.hooks.has_transaction_hooks(),
             )
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
@@ -70,6 +73,7 @@ class Creator:
     def _write(
         self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
     ) -> list[StepRef]:
+        drafts = settled(tx, drafts, arguments)
         if is_alone(drafts):
             return [self._write_alone(tx, drafts[0], arguments[0], now, self._uuids.next())]
         known = known_by_key(tx, drafts, arguments)
@@ -82,6 +86,7 @@ class Creator:
             refuse_taken_uuids(tx, placements)
             names = self._names.for_drafts(tx, drafts)
             in_order, neighbours = place(tx, placements, names, known)
+            now = max([now, *(each.parent.updated_at for each in placements if isinstance(each.parent, ExistingStep))])
             insert(tx, in_order, now)
             write_neighbours(tx, neighbours, placements)
             enrol_created(tx, placements, neighbours, now)
@@ -89,5 +94,5 @@ class Creator:
         created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
 
-    def _write_alone(self, tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str) -> StepRef:
+    def _write_alone(self, tx: Transaction, draft: SettledStep, arguments: str, now: datetime, uuid: str) -> StepRef:
         return write_alone(tx, draft, arguments, now, uuid, self._names.for_drafts(tx, [draft]))

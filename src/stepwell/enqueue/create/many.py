@@ -25,8 +25,11 @@ _ALWAYS: Final[dict[str, Column]] = {
     "arguments": attrgetter("arguments"),
     "queue": attrgetter("queue"),
     "group": attrgetter("group"),
-    "state": attrgetter("state.value"),
+    "priority": attrgetter("priority"),
     "max_retries": attrgetter("draft.max_retries"),
+    "timeout": attrgetter("draft.timeout"),
+    "cooldown": attrgetter("draft.cooldown"),
+    "concurrency_limit": attrgetter("draft.concurrency_limit"),
 }
 # With the defaults of the columns: written only if a step of the call differs, because a narrow COPY is faster.
 _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
@@ -36,17 +39,12 @@ _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
     "label": (None, attrgetter("draft.label")),
     "relatable_type": (None, lambda placement: placement.draft.relatable and placement.draft.relatable[0]),
     "relatable_id": (None, lambda placement: placement.draft.relatable and str(placement.draft.relatable[1])),
-    "priority": ("default", attrgetter("priority")),
-    "reason": (None, lambda placement: _reason(placement)),
     "trigger_rule": ("all_concluded", attrgetter("draft.trigger_rule")),
     "dependencies": (0, lambda placement: len(placement.dependencies)),
     "has_dependents": (False, attrgetter("has_dependents")),
     "has_children": (False, attrgetter("has_children")),
-    "timeout": (0.0, lambda placement: float(placement.draft.timeout)),
-    "cooldown": (0.0, lambda placement: float(placement.draft.cooldown)),
     "idempotency_key": (None, attrgetter("draft.key")),
     "concurrency_key": (None, attrgetter("draft.concurrency_key")),
-    "concurrency_limit": (1, attrgetter("draft.concurrency_limit")),
 }
 
 
@@ -78,9 +76,11 @@ def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> N
             columns[name] = values
     if any(placement.declared for placement in placements):
         columns |= {name: list(map(read, placements)) for name, read in _OF_WORKFLOWS.items()}
-        columns["completed_at"] = [
-            tx.timestamp(now) if placement.state.is_terminal else None for placement in placements
-        ]
+        moment = tx.timestamp(now)
+        columns["completed_at"] = [moment if placement.state.is_terminal else None for placement in placements]
+    if "type" in columns or "declared" in columns:
+        columns["state"] = [placement.state.value for placement in placements]
+        columns["reason"] = list(map(_reason, placements))
     moments = [due(placement.draft, now) for placement in placements]
     if moments.count(None) < len(moments):
         columns["dispatch_after"] = [None if moment is None else tx.timestamp(moment) for moment in moments]

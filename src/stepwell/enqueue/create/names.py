@@ -8,6 +8,7 @@ from stepwell.define.drafts import NewStep
 from stepwell.enqueue.place import Names
 from stepwell.model.errors import StepwellError
 from stepwell.model.ids import Uuid7Generator
+from stepwell.model.suggest import warn_of_unknown_queue
 from stepwell.store import Transaction
 from stepwell.store.engine import creation
 
@@ -19,6 +20,7 @@ class NameCache:
         self._declared = declared
         self._uuids = uuids
         self._seen = Names(set(), [], uuids)
+        self._warned: set[str] = set()
 
     def for_drafts(self, tx: Transaction, drafts: Iterable[NewStep]) -> Names:
         """The names that these steps need; a declared queue that does not exist yet is created."""
@@ -39,6 +41,9 @@ class NameCache:
         new = (requested - queues).intersection(self._declared())
         for queue in sorted(new):
             creation.add_queue(tx, name=queue)
+        for queue in sorted(requested - queues - new - self._warned):
+            self._warned.add(queue)
+            warn_of_unknown_queue(queue, queues, "its steps go to the queue `default`, or `priority` if that is high")
         # The new ones are not cached: this transaction may be rolled back.
         return Names(queues | new, seen.rotation, self._uuids) if new else seen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from stepwell.define.drafts import NewStep, due
+from stepwell.define.drafts import NewStep, SettledStep, due
 from stepwell.enqueue.create.announce import created
 from stepwell.enqueue.place import Names, names_others
 from stepwell.enqueue.place.queues import queue_of
@@ -30,7 +30,7 @@ def is_alone(drafts: Sequence[NewStep]) -> bool:
     )
 
 
-def write_alone(tx: Transaction, draft: NewStep, arguments: str, now: datetime, uuid: str, names: Names) -> StepRef:
+def write_alone(tx: Transaction, draft: SettledStep, arguments: str, now: datetime, uuid: str, names: Names) -> StepRef:
     """Insert the step, add it to the agenda and send the wake-ups, in one statement."""
     kind, of = draft.relatable or (None, None)
     moment = due(draft, now)
@@ -43,9 +43,9 @@ def write_alone(tx: Transaction, draft: NewStep, arguments: str, now: datetime, 
         label=draft.label,
         relatable_type=kind,
         relatable_id=None if of is None else str(of),
-        queue=queue_of(draft.queue, draft.priority, names.queues),
+        queue=queue_of(draft.queue, draft.priority or "default", names.queues),
         rotation=names.rotation,
-        priority=draft.priority,
+        priority=draft.priority or "default",
         max_retries=draft.max_retries,
         dispatch_after=moment,
         timeout=float(draft.timeout),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stepwell.define.drafts import NewStep
+from stepwell.define.drafts import NewStep, SettledStep
 from stepwell.enqueue.place.queues import DEFAULT_QUEUE
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator, canonical_uuid
@@ -27,7 +27,7 @@ class Names:
 class Placement:
     """A new step: its draft, and the columns derived from it."""
 
-    draft: NewStep
+    draft: SettledStep
     uuid: str
     id: int = 0
     arguments: str = "{}"

@@ -13,6 +13,7 @@ from stepwell.enqueue.place.queues import queue_of
 from stepwell.enqueue.place.references import References, find_existing
 from stepwell.enqueue.place.workflows import assign_workflows
 from stepwell.model.step import StepRef
+from stepwell.model.suggest import warn_of_new_group
 from stepwell.store import Transaction
 from stepwell.store.engine import creation
 
@@ -47,13 +48,13 @@ def place(
         refuse_cycles(tx, placements, neighbours.joined_blocks | set(neighbours.child_blocks.values()))
     # Written last, so that an error leaves nothing behind in the caller's transaction.
     for group in sorted({placement.draft.group for placement in naming if placement.draft.group is not None}):
-        creation.ensure_group(tx, group=group)
+        if creation.ensure_group(tx, group=group):
+            warn_of_new_group(group, names.rotation)
     return in_order, neighbours
 
 
 def _assign_queue(placement: Placement, queues: set[str]) -> None:
-    """High priority is inherited from the parent or the block; it decides the queue unless the draft names one."""
-    placement.priority = placement.draft.priority
-    if (above := placement.parent or placement.block_root) is not None and placement.priority != "high":
-        placement.priority = above.priority
+    """Priority is inherited from the parent or the block, and decides the queue, unless the draft has its own."""
+    above = placement.parent or placement.block_root
+    placement.priority = placement.draft.priority or ("default" if above is None else above.priority)
     placement.queue = queue_of(placement.draft.queue, placement.priority, queues)

@@ -9,11 +9,11 @@ DEFAULT_QUEUE: Final = "default"
 
 
 def queue_of(requested: str | None, priority: str, queues: set[str]) -> str:
-    """The requested queue if it exists; by default, high-priority steps go to the queue `priority`.
+    """The requested queue if it exists; otherwise high-priority steps go to the queue `priority`.
 
     >>> queue_of("emails", "high", {"emails"}), queue_of("unknown", "high", {"emails"}), queue_of(None, "high", set())
-    ('emails', 'default', 'priority')
+    ('emails', 'priority', 'priority')
     """
-    if requested is not None:
-        return requested if requested in queues else DEFAULT_QUEUE
+    if requested is not None and requested in queues:
+        return requested
     return PRIORITY_QUEUE if priority == "high" else DEFAULT_QUEUE

@@ -37,6 +37,10 @@ class Executor(ABC):
         `pace` is how many seconds a step takes, if known: short ones may be prefetched for a slot.
         """
 
+    @abstractmethod
+    def running(self) -> list[Claim]:
+        """The claims whose code runs now, without those that are prefetched."""
+
     def is_stalled(self) -> bool:
         """Whether nothing can start, however short, until a current run ends or yields."""
         return False

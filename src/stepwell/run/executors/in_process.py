@@ -39,6 +39,9 @@ class InProcessExecutor(Executor):
     def free(self) -> int:
         return self.slots - len(self._channels)
 
+    def running(self) -> list[Claim]:
+        return [channel.claim for channel in self._channels.values()]
+
     def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
         taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
         for claim in taken:
@@ -49,6 +52,8 @@ class InProcessExecutor(Executor):
 
     def _run_here(self, claim: Claim, channel: DirectChannel) -> None:
         """Run a step in the calling thread."""
+        if not claim.may_begin():
+            return self._end(claim, Ending(verb="hand_back"))
         try:
             step = RunningStep(claim.step, channel, self._database.clock)
             self._end(claim, run_here(self._registry[step.action], step, claim.step.arguments))

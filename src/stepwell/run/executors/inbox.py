@@ -24,7 +24,7 @@ _LONG: Final = struct.Struct("!Q")
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message from a child. One struct for all kinds, because it is decoded after every step."""
 
-    kind: Literal["ready", "broken", "ended", "progress", "log", "record", "checkpoint"]
+    kind: Literal["ready", "broken", "ended", "progress", "log", "record", "checkpoint", "related"]
     number: int = 0
     ending: Ending | None = None
     error: str = ""
@@ -36,6 +36,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stage: str = ""
     response: str = ""
     children: list[dict[str, Any]] = []
+    of: int | None = None
 
 
 _decoder: Final = msgspec.msgpack.Decoder(Message)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from stepwell.model.claimed import Claim
 from stepwell.run.channel import DirectChannel
+from stepwell.run.ending import Ending
 from stepwell.run.executors.in_process import InProcessExecutor
 from stepwell.run.lifecycle import handle
 from stepwell.run.running import RunningStep
@@ -90,6 +91,8 @@ class LoopExecutor(InProcessExecutor):
 
     async def _run(self, claim: Claim, channel: DirectChannel) -> None:
         try:
+            if not claim.may_begin():
+                return self._end(claim, Ending(verb="hand_back"))
             step = RunningStep(claim.step, channel, self._database.clock)
             definition = self._registry[step.action]
             self._end(claim, await handle(definition, step, claim.step.arguments))

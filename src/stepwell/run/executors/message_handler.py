@@ -15,6 +15,7 @@ from stepwell.run.executors.inbox import Message
 from stepwell.run.executors.pipe import send
 from stepwell.run.executors.slot import Slot
 from stepwell.run.finish import Finisher
+from stepwell.run.results import read_related
 from stepwell.store import Database
 from stepwell.store.engine.runs import LogEntry
 
@@ -62,7 +63,7 @@ class MessageHandler:
             case "log":
                 at = self._database.now()
                 slot.notes.logs.append(LogEntry(at, message.level, message.text))
-            case "record" | "checkpoint":
+            case "record" | "checkpoint" | "related":
                 self._reply(slot, message)
         return None
 
@@ -89,11 +90,13 @@ class MessageHandler:
         try:
             if request.kind == "checkpoint":
                 return {"ok": self._finisher.checkpoint(claim, request.data)}
+            if request.kind == "related":
+                return {"related": read_related(self._database, claim.step_id, request.of)}
             return {"ok": self._finisher.record(claim, request.stage, request.response, request.children)}
         except InvalidStep as error:
             return {"refused": str(error)}
         except DatabaseBusy as error:
-            if request.kind != "checkpoint":
+            if request.kind == "record":
                 raise  # the work is done: retried until that is stored
             return {"busy": str(error)}  # the lock may be held by the job itself, which waits for this reply
 

@@ -14,11 +14,13 @@ import msgspec
 from stepwell.model.claimed import ClaimedStep
 from stepwell.model.errors import DatabaseBusy, InvalidStep, StepwellError
 from stepwell.run.executors.inbox import Message
+from stepwell.store.engine.results import RelatedStep
 
 if TYPE_CHECKING:
     from ctypes import c_uint64
 
-PERMIT: Final = struct.Struct("!Q")  # the number of a run: the side that reads it may start or withdraw the run
+# The number of a run, and when it may no longer begin: the side that reads it may start or withdraw the run.
+PERMIT: Final = struct.Struct("!Qd")
 
 
 def send(connection: Connection, message: Any) -> None:
@@ -44,16 +46,16 @@ class IncomingRuns:
         self._any_permit.register(permits, select.POLLIN)
         self._steps: dict[int, ClaimedStep] = {}
 
-    def next_run(self) -> tuple[int, ClaimedStep]:
-        """Wait for a permit; returns its number and the step."""
-        number = self._next_permit()
+    def next_run(self) -> tuple[int, ClaimedStep, float]:
+        """Wait for a permit; returns its number, the step, and when it may no longer begin."""
+        number, begin_before = self._next_permit()
         while number not in self._steps:
             self._add(receive(self._connection))
         while (first := next(iter(self._steps))) < number:
             del self._steps[first]  # it was withdrawn
-        return number, self._steps.pop(number)
+        return number, self._steps.pop(number), begin_before
 
-    def _next_permit(self) -> int:
+    def _next_permit(self) -> tuple[int, float]:
         while True:
             try:
                 permit = os.read(self._permits, PERMIT.size)
@@ -62,8 +64,8 @@ class IncomingRuns:
                 continue
             if len(permit) < PERMIT.size:
                 raise EOFError
-            (number,) = PERMIT.unpack(permit)
-            return int(number)
+            number, begin_before = PERMIT.unpack(permit)
+            return number, begin_before
 
     def reply(self) -> dict[str, Any]:
         """Wait for the worker's reply to a request."""
@@ -93,18 +95,24 @@ class PipeChannel:
     def checkpoint(self, data: str) -> bool:
         return self._request(Message(kind="checkpoint", data=data))
 
+    def related(self, of: int | None) -> list[RelatedStep]:
+        return msgspec.convert(self._ask(Message(kind="related", of=of)).get("related", []), list[RelatedStep])
+
     def _request(self, request: Message) -> bool:
+        return bool(self._ask(request)["ok"])
+
+    def _ask(self, request: Message) -> dict[str, Any]:
         self._check_process()
         with self._lock:
             if self._is_over:
-                return False
+                return {"ok": False}
             send(self._connection, request)
             reply = self._incoming.reply()
         if reply.get("refused"):
             raise InvalidStep(reply["refused"])
         if reply.get("busy"):
             raise DatabaseBusy(reply["busy"])
-        return bool(reply["ok"])
+        return reply
 
     def progress(self, done: float, total: float | None) -> None:
         self._send(Message(kind="progress", done=done, total=total))

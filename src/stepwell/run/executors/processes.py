@@ -25,6 +25,7 @@ from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.executors.message_handler import MessageHandler
 from stepwell.run.executors.slot import Slot
 from stepwell.run.finish import MAX_RESCUES, Finisher
+from stepwell.service.logs import LogOptions
 from stepwell.store import Database
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
@@ -46,12 +47,13 @@ class ProcessExecutor(Executor):
         slots: int,
         max_memory: int = 0,
         rescues: int = MAX_RESCUES,
+        logs: LogOptions | None = None,
     ) -> None:
         self.slots = slots
         self._rescues = rescues
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["stepwell.run.executors.child", "stepwell.app"])
-        self._slots = [Slot(context, app_name, max_memory) for _ in range(slots)]
+        self._slots = [Slot(context, app_name, max_memory, logs) for _ in range(slots)]
         self._messages = MessageHandler(database, finisher, app_name)
         self._notes_at = 0.0
         self._withdrawn: list[Claim] = []
@@ -59,6 +61,9 @@ class ProcessExecutor(Executor):
 
     def free(self) -> int:
         return sum(slot.is_free for slot in self._slots)
+
+    def running(self) -> list[Claim]:
+        return [slot.queue.runs[0][1] for slot in self._slots if slot.queue.runs]
 
     def prefetched(self) -> int:
         return sum(max(0, len(slot.queue.runs) - 1) for slot in self._slots)

@@ -1,6 +1,6 @@
 """The runs that were sent to one child: the first is assumed to have started, the others are prefetched.
 
-Before the child starts a run it reads a permit, the number of the run, from a pipe that both sides can read: each
+Before the child starts a run it reads a permit, with the number of the run, from a pipe that both sides can read: each
 permit is read by one of the two. A run whose permit the worker reads is withdrawn and never starts.
 """
 
@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from typing import Final
 
-from stepwell.model.claimed import Claim, ClaimedStep
+from stepwell.model.claimed import Claim
 from stepwell.run.executors import PREFETCH_SECONDS
 from stepwell.run.executors.pipe import PERMIT, send
 
@@ -37,7 +37,7 @@ class RunQueue:
         self._permits, self._their_permits = self._context.Pipe()
         os.set_blocking(self._their_permits.fileno(), False)
         self.started_at = 0.0
-        self._unsent: dict[int, ClaimedStep] = {}
+        self._unsent: dict[int, Claim] = {}
         self._unread: deque[tuple[int, int]] = deque()  # numbers of runs, and the approximate size of their rows
         self._unread_bytes = 0
         self._unread_messages: deque[int] = deque()  # the first number in each
@@ -71,7 +71,7 @@ class RunQueue:
             self.started_at = now
         self._number += 1
         self.runs.append((self._number, claim))
-        self._unsent[self._number] = claim.step
+        self._unsent[self._number] = claim
         self._unread.append((self._number, _bytes(claim)))
         self._unread_bytes += self._unread[-1][1]
 
@@ -81,8 +81,9 @@ class RunQueue:
             self._unread_messages.append(next(iter(unsent)))
             with suppress(OSError):  # it has just died: the next collect notices
                 # Permits first: a child that waits for one reads nothing else, and a row may be larger than the pipe.
-                os.write(self._permits.fileno(), b"".join(map(PERMIT.pack, unsent)))
-                send(connection, {"run": unsent})
+                permits = (PERMIT.pack(number, claim.begin_before) for number, claim in unsent.items())
+                os.write(self._permits.fileno(), b"".join(permits))
+                send(connection, {"run": {number: claim.step for number, claim in unsent.items()}})
 
     def advance(self, now: float) -> None:
         """The current run has ended, and the next one starts."""
@@ -109,7 +110,7 @@ class RunQueue:
         numbers: set[int] = set()
         with suppress(BlockingIOError):
             while True:
-                numbers.update(PERMIT.unpack(os.read(self._their_permits.fileno(), PERMIT.size)))
+                numbers.add(PERMIT.unpack(os.read(self._their_permits.fileno(), PERMIT.size))[0])
         withdrawn = [claim for number, claim in self.runs if number in numbers]
         self.runs = deque(run for run in self.runs if run[0] not in numbers)
         return withdrawn

@@ -18,6 +18,7 @@ from stepwell.run.executors.inbox import Inbox, Message
 from stepwell.run.executors.notes import Notes
 from stepwell.run.executors.run_queue import RunQueue
 from stepwell.service import signals
+from stepwell.service.logs import LogOptions
 from stepwell.service.retry_delay import RetryDelay
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
@@ -31,9 +32,11 @@ EXIT_SECONDS: Final = 5.0  # a killed process is gone in milliseconds, unless it
 class Slot:
     """Restarts its child whenever that has died. All times are real time, like its process."""
 
-    def __init__(self, context: ForkServerContext, app_name: str, max_memory: int) -> None:
+    def __init__(
+        self, context: ForkServerContext, app_name: str, max_memory: int, logs: LogOptions | None = None
+    ) -> None:
         self._context = context
-        self._app_name, self._max_memory = app_name, max_memory
+        self._app_name, self._max_memory, self._logs = app_name, max_memory, logs
         self._restart_delay, self._not_before = RetryDelay(RESTART_SECONDS), 0.0
         self.process: ForkServerProcess | None = None
         self.queue = RunQueue(context)
@@ -54,7 +57,7 @@ class Slot:
 
     def _start(self) -> None:
         self.connection, theirs = self._context.Pipe()
-        arguments = (theirs, self.queue.open(), self._app_name, self.queue.cancelled, self._max_memory)
+        arguments = (theirs, self.queue.open(), self._app_name, self.queue.cancelled, self._max_memory, self._logs)
         process = self._context.Process(target=serve, args=arguments, daemon=True)
         resource_tracker.ensure_running()  # or it would be started below, and unblock the signals
         with signals.blocked():  # the first slot also starts the fork server

@@ -84,15 +84,6 @@ def of_unknown_variable(name: str) -> str:
     return f"{name}: unknown setting; {_hint(near, [], 'variables')}"
 
 
-def in_one_line(text: str) -> str:
-    """Text with line breaks and control characters escaped.
-
-    >>> in_one_line("a\\nb")
-    'a\\\\nb'
-    """
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
-
-
 def _homes_of(key: str) -> list[str]:
     """The settings with this key in any section, as `[section] key`."""
     return [f"[{setting.section}] {key}" for setting in all_settings() if setting.key == key]

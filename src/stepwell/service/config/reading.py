@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepwell.model.errors import ConfigError
+from stepwell.model.plain_text import escaped
 from stepwell.service.config import problems
 from stepwell.service.config.config import Config, Origin
 from stepwell.service.config.document import Document, Unreadable, read_document
@@ -37,7 +38,7 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
         reading.problems.append(str(error))
     reading.read_environment(environ)
     if reading.problems:
-        raise ConfigError(*map(problems.in_one_line, reading.problems))
+        raise ConfigError(*map(escaped, reading.problems))
     return reading.config()
 
 

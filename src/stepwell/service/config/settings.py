@@ -15,6 +15,7 @@ from stepwell.service.config.names import Names, PerName
 from stepwell.service.config.numbers import Seconds, Size, WholeNumber
 from stepwell.service.config.setting import Setting, setting, settings_of
 from stepwell.service.config.words import Choice, FilePath, Text
+from stepwell.service.logs.setup import FormatName
 
 ExecutorName: TypeAlias = Literal["process", "thread", "async"]
 StrategyName: TypeAlias = Literal["oldest-first", "by-weight"]
@@ -23,6 +24,7 @@ LevelName: TypeAlias = Literal["debug", "info", "warning", "error"]
 _EXECUTOR: Final[Kind[ExecutorName]] = Choice(get_args(ExecutorName))
 _STRATEGY: Final[Kind[StrategyName]] = Choice(get_args(StrategyName))
 _LEVEL: Final[Kind[LevelName]] = Choice(get_args(LevelName))
+_FORMAT: Final[Kind[FormatName]] = Choice(get_args(FormatName))
 _DAY: Final = 86_400.0  # more is a mistake in the unit
 
 
@@ -42,7 +44,13 @@ class DatabaseSettings:
         8,
         WholeNumber(2),
         "Connections that the process of a command opens to PostgreSQL, at most. Slots have their own.",
-        constant="store.postgres.database:MAX_CONNECTIONS",
+        constant="store.postgres.connections:MAX_CONNECTIONS",
+    )
+    idle_seconds: float | None = setting(
+        None,
+        Seconds(0.1, _DAY),
+        "Time after which PostgreSQL ends a transaction whose process has stopped responding. Unset: a third of the "
+        "lease, at least 1.",
     )
 
 
@@ -76,6 +84,7 @@ class WorkerSettings:
     queues: tuple[str, ...] = setting(
         (), Names(), "Queues to serve, in order of preference. Empty: all, without preference."
     )
+    groups: tuple[str, ...] = setting((), Names(), "Groups whose steps it claims. Empty: all.")
     strategy: StrategyName = setting(
         "oldest-first",
         _STRATEGY,
@@ -112,11 +121,10 @@ class DispatcherSettings:
     batch_limits: Mapping[str, int] = setting(
         {}, PerName(WholeNumber(1)), "The same for individual groups: a table of groups and numbers."
     )
-    lock_seconds: float = setting(
-        30.0,
-        Seconds(1, _DAY),
-        "Time after which another dispatcher takes over the groups of one that died.",
-        constant="dispatch.lock:LOCK_SECONDS",
+    lock_seconds: float | None = setting(
+        None,
+        Seconds(0.5, _DAY),
+        "Time after which another dispatcher takes over the groups of one that died. Unset: the worker's lease.",
     )
     sweep_seconds: float = setting(
         300.0, Seconds(1), "Time between two sweeps.", constant="dispatch.sweep_part:SWEEP_SECONDS"
@@ -158,7 +166,7 @@ class ReaperSettings:
     rescues: int = setting(
         3,
         WholeNumber(0),
-        "Times that a step is rescued from a dead worker or slot; the next death fails it.",
+        "Deaths in a row, of its worker or slot, from which a step is rescued; the next one fails it.",
         constant="run.finish:MAX_RESCUES",
     )
 
@@ -170,8 +178,9 @@ class LogSettings:
     file: Path | None = setting(
         None,
         FilePath(),
-        "The log of `stepwell dispatcher` and `stepwell up`, like `logs/dispatcher.log`. Unset: no file.",
+        "A file for the log of `dispatcher`, `worker`, `reaper` and `up`, like `logs/dispatcher.log`. Unset: no file.",
     )
+    format: FormatName = setting("text", _FORMAT, "Lines of `text`, or a `json` object per line.")
     level: LevelName = setting(
         "warning", _LEVEL, "What `dispatcher`, `worker`, `reaper` and `up` log to stderr; `-v` means `info`."
     )

@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 
+from stepwell.model import codec
 from stepwell.model.states import State
 from stepwell.model.step import Priority, StepType
 from stepwell.store.changes import Change
@@ -28,8 +29,16 @@ class NewRow(msgspec.Struct, frozen=True):
     index: int | None
     workflow_id: str | None
     group: str | None
-    queue: str
-    priority: Priority
+    queue: str | None
+    priority: Priority | None
+    max_retries: int | None
+    timeout: float | None
+    cooldown: float | None
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    relatable_type: str | None
+    relatable_id: str | None
+    idempotency_key: str | None
 
 
 class NewParent(msgspec.Struct, frozen=True):
@@ -39,6 +48,30 @@ class NewParent(msgspec.Struct, frozen=True):
 
 @query
 def new_steps(tx: Transaction, *, limit: int) -> list[NewRow]: ...
+
+
+@query
+def new_ids(tx: Transaction, *, limit: int) -> list[int]: ...
+
+
+@query
+def text_as_bytes(tx: Transaction, *, id: int) -> str | None:
+    """The texts of a row in hexadecimal digits, as a JSON object by column."""
+    ...
+
+
+def not_utf8(tx: Transaction, id: int, columns: list[str]) -> list[str]:
+    """Which of these columns hold bytes that are no text (on SQLite, which stores any bytes as text)."""
+    stored = codec.decode(text_as_bytes(tx, id=id)) or {}
+    return [name for name in columns if not _is_utf8(bytes.fromhex(stored.get(name) or ""))]
+
+
+def _is_utf8(stored: bytes) -> bool:
+    try:
+        stored.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @query
@@ -63,6 +96,11 @@ def place_step(
     group: str,
     queue: str,
     priority: str,
+    max_retries: int,
+    timeout: float,
+    cooldown: float,
+    concurrency_key: str | None,
+    concurrency_limit: int,
     shares_block: bool,
     declared: bool,
 ) -> int: ...

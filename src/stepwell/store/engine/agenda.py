@@ -29,6 +29,12 @@ def steps_to_check(tx: Transaction, *, group: str) -> list[int]:
 
 
 @change_and_wake(Wake.WORK)
+def open_returned(tx: Transaction, *, ids: Sequence[int], now: datetime) -> int:
+    """Open those of these steps, just returned to Pending, that wait for no other step."""
+    ...
+
+
+@change_and_wake(Wake.WORK)
 def open_unchecked(tx: Transaction, *, group: str, now: datetime) -> int: ...
 
 

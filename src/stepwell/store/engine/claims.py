@@ -12,7 +12,7 @@ import msgspec
 from stepwell.model.claimed import ClaimedStep
 from stepwell.model.states import State
 from stepwell.store.changes import Change
-from stepwell.store.statement import query, records
+from stepwell.store.statement import query, records, transition
 from stepwell.store.transaction import Transaction
 
 BATCH_BITS: Final = 48  # of the random number that identifies the rows changed by one SQLite statement
@@ -30,6 +30,12 @@ class Candidate(msgspec.Struct, array_like=True, frozen=True):
 @query
 def begin_claim(tx: Transaction, *, worker: str, in_order: bool) -> bool:
     """Whether any limits are set; `in_order`: once no tick is dispatching to the queues of the worker."""
+    ...
+
+
+@transition
+def set_aside(tx: Transaction, *, id: int, actor: str, message: str, now: datetime) -> list[Change]:
+    """Fail a step whose row cannot be read."""
     ...
 
 
@@ -58,6 +64,7 @@ def claim(
     tx: Transaction,
     *,
     ids: Sequence[int],
+    starting: Sequence[int],
     worker: str,
     actor: str,
     hostname: str,
@@ -68,12 +75,33 @@ def claim(
 
 
 def claim_steps(
-    tx: Transaction, ids: Sequence[int], *, worker: str, hostname: str, now: datetime, margin: float
+    tx: Transaction,
+    ids: Sequence[int],
+    *,
+    worker: str,
+    hostname: str,
+    now: datetime,
+    margin: float,
+    starting: Sequence[int] | None = None,
 ) -> list[ClaimedStep]:
-    """Move these steps to Running under a new token; returns those that no other worker has claimed."""
+    """Move these steps to Running under a new token; returns those that were claimed.
+
+    Those of `starting` (None: all) have a free slot. Of the others, a step whose last run died is not claimed: it would
+    not be known whether the next death is its own.
+    """
     actor = f"worker:{worker}"
     batch = new_batch()
-    steps = claim(tx, ids=ids, worker=worker, actor=actor, hostname=hostname, now=now, margin=margin, batch=batch)
+    steps = claim(
+        tx,
+        ids=ids,
+        starting=ids if starting is None else starting,
+        worker=worker,
+        actor=actor,
+        hostname=hostname,
+        now=now,
+        margin=margin,
+        batch=batch,
+    )
     if tx.collects_changes:
         tx.changed([change for step in steps for change in _changes(step, actor, now)])
     declared = [step for step in steps if step.declared]

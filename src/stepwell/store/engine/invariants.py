@@ -32,6 +32,10 @@ def invariant_4_no_step_is_lost(tx: Transaction) -> list[FindingRow]: ...
 
 
 @query
+def invariant_4_no_parent_is_forgotten(tx: Transaction) -> list[FindingRow]: ...
+
+
+@query
 def invariant_5_parent_after_children(tx: Transaction) -> list[FindingRow]: ...
 
 
@@ -41,6 +45,10 @@ def invariant_4_links_agree(tx: Transaction) -> list[FindingRow]: ...
 
 @query
 def invariant_1_times_do_not_run_backwards(tx: Transaction) -> list[FindingRow]: ...
+
+
+@query
+def invariant_1_times_follow_the_tree(tx: Transaction) -> list[FindingRow]: ...
 
 
 @query

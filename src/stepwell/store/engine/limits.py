@@ -23,6 +23,13 @@ class RunningCount(msgspec.Struct, frozen=True):
     running: int
 
 
+class Alias(msgspec.Struct, frozen=True):
+    """A former name of an action."""
+
+    name: str
+    alias_of: str
+
+
 class CodeLimit(msgspec.Struct, frozen=True):
     """The `max_running` of a job when a worker last started."""
 
@@ -64,3 +71,7 @@ def record_code_limit(tx: Transaction, *, name: str, maximum: str, now: datetime
 
 @change
 def delete_code_limit(tx: Transaction, *, name: str) -> int: ...
+
+
+@query
+def aliases(tx: Transaction) -> list[Alias]: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -28,6 +29,7 @@ class ExistingStep(msgspec.Struct):
     block_uuid: str | None
     child_block_uuid: str | None
     index: int | None
+    updated_at: datetime
     declared: bool = False
 
 

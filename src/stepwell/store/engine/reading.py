@@ -58,6 +58,7 @@ class Lane(msgspec.Struct, frozen=True):
     worker_id: str
     queue: str
     action: str
+    group: str
     place: int
 
 
@@ -98,6 +99,12 @@ def step_by_id(tx: Transaction, *, id: int) -> Step | None: ...
 
 @query
 def step_by_uuid(tx: Transaction, *, uuid: str) -> Step | None: ...
+
+
+@query
+def is_live(
+    tx: Transaction, *, relatable_type: str, relatable_id: str, any_action: bool, actions: Sequence[str]
+) -> bool: ...
 
 
 @query

@@ -28,6 +28,12 @@ class Unclaimed(msgspec.Struct, frozen=True):
     action: str
 
 
+class WorkerHeartbeat(msgspec.Struct, frozen=True):
+    id: str
+    heartbeat_at: datetime
+    alive_until: datetime
+
+
 class NextRunnable(msgspec.Struct, frozen=True):
     group: str
     step_id: int
@@ -40,6 +46,18 @@ def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
 @query
 def is_lease_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
     """The same check for one lease, repeated in the transaction that ends it."""
+    ...
+
+
+@query
+def heartbeats(tx: Transaction) -> list[WorkerHeartbeat]:
+    """The last heartbeat of every worker that has not expired."""
+    ...
+
+
+@change
+def expire_worker(tx: Transaction, *, worker: str, heartbeat_at: datetime, now: datetime) -> int:
+    """End the lease of a worker, unless it has written another heartbeat."""
     ...
 
 

@@ -191,11 +191,15 @@ def rescue(
     token: int,
     dispatch_after: datetime | None,
     limit: int,
+    began: bool,
     error: str | None,
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """Its process died: Pending again, at most `limit` times; after that it fails as poison."""
+    """Its process died: Pending again, or Failed as poison after `limit` deaths in a row of runs that had begun.
+
+    `began`: the caller knows that this one had; otherwise what is on record counts.
+    """
     ...
 
 
@@ -246,6 +250,12 @@ def hand_back(
 @transition
 def release_lease(tx: Transaction, *, id: int, token: int, now: datetime) -> list[Change]:
     """The process of a step that was cancelled, skipped or failed from outside has ended."""
+    ...
+
+
+@change
+def record_begun(tx: Transaction, *, ids: Sequence[int], tokens: Sequence[int]) -> int:
+    """Runs that were claimed ahead of a free slot have begun: their deaths count."""
     ...
 
 

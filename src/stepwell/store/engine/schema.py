@@ -35,6 +35,20 @@ def database_time(tx: Transaction) -> datetime:
     ...
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """Which Stepwell a connection leads to: a copy of a database has the id of the original, but other numbers."""
+
+    id: str
+    database: int
+    steps: int
+
+
+@query
+def identity(tx: Transaction) -> Identity | None:
+    """PostgreSQL only: on SQLite, the file is the identity."""
+    ...
+
+
 @query
 def notify(tx: Transaction, *, wake: str) -> bool:
     """Send a wake-up to every listener on this schema (PostgreSQL only)."""

@@ -9,6 +9,7 @@ import msgspec
 
 from stepwell.model.states import State
 from stepwell.store.changes import Change
+from stepwell.store.engine.claims import new_batch
 from stepwell.store.statement import change, query, transition_in_tick
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
@@ -53,6 +54,10 @@ def groups_with_decisions(tx: Transaction, *, now: datetime) -> list[str | None]
     ...
 
 
+@query
+def groups_held_by_breaker(tx: Transaction) -> list[str]: ...
+
+
 @change
 def delete_idle_marks(tx: Transaction, *, limit: int) -> int:
     """Delete the marks of completed steps that leave nothing to decide."""
@@ -80,7 +85,7 @@ def set_current_tick(tx: Transaction, *, group: str, token: int, tick: int) -> i
 
 
 @query
-def fence(tx: Transaction, *, group: str, owner: str, token: int, idle_ms: str) -> int | None:
+def fence(tx: Transaction, *, group: str, owner: str, token: int) -> int | None:
     """Lock the row of the group lock until the transaction ends; None if the lock is lost."""
     ...
 
@@ -108,7 +113,9 @@ def pick(tx: Transaction, *, group: str, now: datetime, limit: int, spare: int, 
 
 
 @transition_in_tick
-def dispatch(tx: Transaction, *, ids: Sequence[int], actor: str, tick: int, now: datetime) -> list[Change]: ...
+def dispatch(
+    tx: Transaction, *, ids: Sequence[int], actor: str, tick: int, now: datetime, batch: int
+) -> list[Change]: ...
 
 
 def dispatch_picked(
@@ -117,7 +124,7 @@ def dispatch_picked(
     """Move steps from Pending to Dispatched and wake the workers."""
     if not ids:
         return []
-    changes = dispatch(tx, ids=ids, actor=actor, tick=tick, now=now)
+    changes = dispatch(tx, ids=ids, actor=actor, tick=tick, now=now, batch=new_batch())
     record_selection(tx, group=group, now=now)
     if changes:
         tx.wake(Wake.WORK)

@@ -29,10 +29,10 @@ def register_worker(
 ) -> int: ...
 
 
-def add_lanes(tx: Transaction, worker: str, lanes: Iterable[tuple[str, str, int]]) -> None:
-    """Record the lanes of a worker: (queue, action, position of the queue in the worker's order)."""
-    rows = [(queue, action, worker, place) for queue, action, place in lanes]
-    tx.insert("steps_worker_lanes", ("queue", "action", "worker_id", "place"), rows)
+def add_lanes(tx: Transaction, worker: str, lanes: Iterable[tuple[str, str, str, int]]) -> None:
+    """Record the lanes of a worker: (queue, action, group or none, position of the queue in the worker's order)."""
+    rows = [(queue, action, group, worker, place) for queue, action, group, place in lanes]
+    tx.insert("steps_worker_lanes", ("queue", "action", "group", "worker_id", "place"), rows)
 
 
 @query
@@ -46,8 +46,12 @@ def is_registered(tx: Transaction, *, worker: str) -> bool | None: ...
 
 
 @query
-def lanes_if_lapsed(tx: Transaction, *, worker: str, now: datetime) -> list[LaneRow]:
-    """The lanes of a worker, if its heartbeat has lapsed."""
+def lanes_of_worker(tx: Transaction, *, worker: str) -> list[LaneRow]: ...
+
+
+@query
+def lock_worker(tx: Transaction, *, worker: str) -> datetime | None:
+    """Lock its row; returns until when it counted as alive, None if it is not registered."""
     ...
 
 

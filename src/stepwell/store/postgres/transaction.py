@@ -8,29 +8,46 @@ from typing import Any, Final
 
 import psycopg
 import psycopg_pool
-from psycopg.abc import AdaptContext
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
 from psycopg.rows import args_row, dict_row, tuple_row
 from psycopg.types.string import TextLoader
 
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
+from stepwell.model.redaction import redacted
 from stepwell.store.changes import ChangeHooks
-from stepwell.store.conflict import Conflict
+from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.engine import schema
 from stepwell.store.macros import POSTGRES
-from stepwell.store.rows import Values, builder
+from stepwell.store.postgres.namespace import Namespace
+from stepwell.store.rows import UNREADABLE_TIME, Values, builder
 from stepwell.store.statement import Statement
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
+SEARCH_PATH: Final = Namespace()
+_REFUSALS: Final[dict[type[BaseException] | None, str]] = {
+    psycopg.errors.ReadOnlySqlTransaction: "is read-only: it is a standby, or default_transaction_read_only is on. "
+    "Connect to the primary server",
+    psycopg.errors.InsufficientPrivilege: "denies its user the rights that Stepwell needs. Grant them: USAGE and "
+    "CREATE on the schema, and all rights on the tables of Stepwell",
+    psycopg.errors.InvalidSchemaName: "has no schema that its user may use: the search_path names none, or none "
+    "on which the user has rights. Create it, or grant USAGE and CREATE on it",
+}
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
-_CONFLICTS: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
-# The last one is no OperationalError, although the server has ended the session.
-_OUTAGES: Final = (
-    psycopg.OperationalError,
-    psycopg_pool.PoolTimeout,
-    psycopg.errors.IdleInTransactionSessionTimeout,
+_CONFLICTS: Final = (
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.LockNotAvailable,
 )
+_OUTAGES: Final = (psycopg.OperationalError, psycopg_pool.PoolTimeout)
+
+
+def _line(error: BaseException | None) -> str:
+    """The text of a driver's error, in one line."""
+    return redacted(" ".join(str(error).split()))
 
 
 class _Translation:
@@ -42,10 +59,16 @@ class _Translation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, _CONFLICTS):
             raise Conflict(str(error)) from error
+        if isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
+            # The server has rolled it back, even if this is its response to a COMMIT.
+            raise Suspended(str(error)) from error
         if isinstance(error, _OUTAGES):
             raise DatabaseUnavailable(
-                f"PostgreSQL is unavailable ({error}); if a commit was in progress, it may or may not have succeeded"
+                f"PostgreSQL is unavailable ({_line(error)}); "
+                "if a commit was in progress, it may or may not have succeeded"
             ) from error
+        if kind in _REFUSALS:
+            raise DatabaseUnavailable(f"PostgreSQL {_REFUSALS[kind]} ({_line(error)}); nothing was written") from error
         if isinstance(error, psycopg.DatabaseError) and error.sqlstate == ILLEGAL_TRANSITION:
             raise IllegalTransition(f"{error.diag.message_primary}; nothing changed") from error
 
@@ -61,15 +84,17 @@ class PostgresTransaction(Transaction):
         connection: psycopg.Connection[Any],
         hooks: ChangeHooks,
         should_send: Callable[[Wake], bool] = lambda _: True,
+        namespace: Namespace = SEARCH_PATH,
     ) -> None:
         super().__init__(hooks)
+        self._namespace = namespace
         self._connection = connection
         self._should_send = should_send
         self._wakes: set[Wake] = set()
         self.has_begun = False  # whether the server has answered a statement
 
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
-        ready = prepared(statement)
+        ready = self._prepared(statement)
         with translated, self._cursor(tuple_row) as cursor:
             cursor.execute(ready.sql, _adapted(parameters))
             rows = cursor.fetchall()
@@ -84,28 +109,34 @@ class PostgresTransaction(Transaction):
 
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
         with translated, self._cursor(args_row(statement.returns)) as cursor:
-            found = cursor.execute(prepared(statement).sql, _adapted(parameters)).fetchall()
+            found = cursor.execute(self._prepared(statement).sql, _adapted(parameters)).fetchall()
             self.has_begun = True
             return found
 
     def change(self, statement: Statement, parameters: dict[str, Any]) -> int:
         with translated, self._cursor(tuple_row) as cursor:
-            changed = cursor.execute(prepared(statement).sql, _adapted(parameters)).rowcount
+            changed = cursor.execute(self._prepared(statement).sql, _adapted(parameters)).rowcount
             self.has_begun = True
             return changed
+
+    def _prepared(self, statement: Statement) -> Prepared:
+        found: Prepared | None = statement.prepared.get(self._namespace.key)
+        if found is None:
+            found = statement.prepared[self._namespace.key] = Prepared(statement, self._namespace)
+        return found
 
     def _cursor(self, row_factory: Any) -> psycopg.Cursor[Any]:
         return self._connection.cursor(row_factory=row_factory)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         with translated, self._cursor(dict_row) as cursor:
-            found = cursor.execute(sql.encode(), parameters).fetchall()
+            found = cursor.execute(self._namespace.qualify(sql).encode(), parameters).fetchall()
             self.has_begun = True
             return found
 
     def execute(self, sql: str, parameters: dict[str, Any]) -> int:
         with translated, self._cursor(tuple_row) as cursor:
-            return cursor.execute(sql.encode(), parameters).rowcount
+            return cursor.execute(self._namespace.qualify(sql).encode(), parameters).rowcount
 
     def wake(self, wake: Wake) -> None:
         self._wakes.add(wake)
@@ -124,7 +155,7 @@ class PostgresTransaction(Transaction):
 
     def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         names = ", ".join(f'"{column}"' for column in columns)
-        statement = f"COPY {table} ({names}) FROM STDIN".encode()
+        statement = f"COPY {self._namespace.qualify(table)} ({names}) FROM STDIN".encode()
         with translated, self._cursor(tuple_row) as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
@@ -135,17 +166,10 @@ class Prepared:
 
     __slots__ = ("build", "returns_all", "sql")
 
-    def __init__(self, statement: Statement) -> None:
-        self.sql = statement.sql(POSTGRES).encode()
+    def __init__(self, statement: Statement, namespace: Namespace) -> None:
+        self.sql = namespace.qualify(statement.sql(POSTGRES)).encode()
         self.returns_all = statement.returns_all
         self.build: Callable[[Values], Any] | None = None  # known when the first rows come
-
-
-def prepared(statement: Statement) -> Prepared:
-    found: Prepared | None = statement.prepared.get(POSTGRES)
-    if found is None:
-        found = statement.prepared[POSTGRES] = Prepared(statement)
-    return found
 
 
 def _adapted(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -166,21 +190,24 @@ def _element(value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
+class TimeLoader(Loader):
+    """The driver's own, except that `infinity` is no error: one such row must not hide the others."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        usual = psycopg.adapters.get_loader(oid, Format.TEXT)
+        assert usual is not None
+        self._usual = usual(oid, context)
+
+    def load(self, data: Buffer) -> Any:
+        try:
+            return self._usual.load(data)
+        except psycopg.DataError:
+            return UNREADABLE_TIME
+
+
 def read_as_text(context: AdaptContext) -> None:
-    """Return values of these types as the text that PostgreSQL sends."""
+    """Return values of the first types as the text that PostgreSQL sends, and every time as a time."""
     context.adapters.register_loader("json", TextLoader)
     context.adapters.register_loader("uuid", TextLoader)
-
-
-class CallersTransaction(PostgresTransaction):
-    """A transaction that the caller ends: a wake-up is sent at once, and the commit delivers it."""
-
-    def _cursor(self, row_factory: Any) -> psycopg.Cursor[Any]:
-        cursor = super()._cursor(row_factory)
-        read_as_text(cursor)  # on the cursor only: the caller may have configured the connection differently
-        return cursor
-
-    def wake(self, wake: Wake) -> None:
-        if wake not in self._wakes:
-            self._wakes.add(wake)
-            schema.notify(self, wake=wake.value)
+    context.adapters.register_loader("timestamptz", TimeLoader)

@@ -1,9 +1,9 @@
 -- The views: one definition for both databases, re-created by `migrate` whenever they have changed.
 
--- Which worker serves which lane, and until when it counts as alive; `closed`: a limit of 0 applies.
+-- Which worker serves which lane (of one group, or of all if it is empty), and until when it counts as alive; `closed`: a limit of 0 applies.
 DROP VIEW IF EXISTS steps_lanes_served;
 CREATE VIEW steps_lanes_served AS
-SELECT l.queue, l.action, l.worker_id, w.alive_until,
+SELECT l.queue, l.action, l."group", l.worker_id, w.alive_until,
        EXISTS (SELECT 1 FROM steps_limits m
                WHERE m.maximum = 0
                  AND (m.kind = 'queue' AND m.name = l.queue OR m.kind = 'action' AND m.name = l.action)) AS closed

@@ -24,6 +24,17 @@ UNION
 SELECT e.step_id FROM steps_marks m JOIN step_dependencies e ON e.depends_on_id = m.step_id
 WHERE m."group" = :group;
 
+-- name: open_returned(ids, now)!
+-- `open_unchecked` for steps that return to Pending in this transaction: they need no tick, which may be long in coming if
+-- a dispatcher has died with the lock of their group. What is not ready stays unchecked.
+UPDATE steps_agenda SET status = (
+    SELECT CASE WHEN NOT r.retries_left THEN 'exhausted'
+                WHEN steps_agenda.due_at > :now THEN 'delayed' ELSE 'open' END
+    FROM step_readiness r WHERE r.step_id = steps_agenda.step_id)
+WHERE step_id @in(:ids bigint) AND status = 'unchecked'
+  AND (SELECT @ready(r)
+       FROM step_readiness r WHERE r.step_id = steps_agenda.step_id);
+
 -- name: open_unchecked(group, now)!
 UPDATE steps_agenda SET status = (
     SELECT CASE WHEN NOT r.retries_left THEN 'exhausted'

@@ -47,6 +47,22 @@ SELECT s.id, 'it is ' || s.state || ' but not on the agenda' FROM steps s
 WHERE (s.state = 'Dispatched' OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
 
+-- name: invariant_4_no_parent_is_forgotten()
+-- A parent that waits although none of its children is unfinished, and that no tick will look at: a mark is committed with
+-- the change that it is about, and a tick deletes marks only after it has decided, under the lock of the group.
+-- Only rows with children are read; the children of one parent only if it has none that is unfinished.
+SELECT p.id, 'its own code is done and it waits for none of its children, but nothing marks it' AS finding
+FROM steps p @sqlite(INDEXED BY steps_parents_by_block)
+WHERE p.has_children AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u JOIN steps c ON c.id = u.step_id
+                  WHERE u.block_uuid = p.child_block_uuid AND NOT u.ended
+                    AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL))
+  AND NOT EXISTS (SELECT 1 FROM steps_marks m JOIN steps c ON c.id = m.step_id
+                  WHERE m."group" = p."group" AND (c.id = p.id OR c.parent_step_id = p.id))
+  AND NOT EXISTS (SELECT 1 FROM steps_dispatcher d WHERE d."group" = p."group" AND d.lock_owner IS NOT NULL)
+  AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
+                  AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL));
+
 -- name: invariant_5_parent_after_children()
 SELECT p.id, 'it is Completed but its child ' || c.id || ' is ' || c.state AS finding
 FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
@@ -64,6 +80,37 @@ WHERE c.placed AND p.placed AND (c."group" <> p."group" OR c.workflow_id <> p.wo
 SELECT step_id AS id, 'its history has a timestamp earlier than the one before' AS finding
 FROM (SELECT step_id, at, lag(at) OVER (PARTITION BY step_id ORDER BY id) AS before FROM step_transitions) AS chain
 WHERE at < before;
+
+-- name: invariant_1_times_follow_the_tree()
+-- A moment that is rebuilt from the history must be one that existed: a parent completes after its children, and a step
+-- starts after its parent, its dependencies and the index before its own. (Concluded states are final. The order of a block
+-- is not checked where a step joined it after the next index had started.)
+SELECT p.id, 'its history has it Completed before its child ' || c.id AS finding
+FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
+WHERE p.state = 'Completed' AND p.reason = 'children_concluded' AND c.type = 'default'
+  AND (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = p.id)
+      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = c.id AND t.to_state IN ('Completed', 'Skipped'))
+UNION ALL
+SELECT c.id, 'its history has it Running before its parent ' || c.parent_step_id FROM steps c
+WHERE c.parent_step_id IS NOT NULL
+  AND (SELECT min(t.at) FROM step_transitions t WHERE t.step_id = c.id AND t.to_state = 'Running')
+      < (SELECT min(t.at) FROM step_transitions t WHERE t.step_id = c.parent_step_id AND t.to_state = 'Running')
+UNION ALL
+SELECT s.id, 'its history has it Running before its dependency ' || e.depends_on_id || ' had concluded'
+FROM step_dependencies e JOIN steps s ON s.id = e.step_id
+WHERE s.trigger_rule = 'all_concluded'
+  AND (SELECT min(t.at) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')
+      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = e.depends_on_id AND t.to_state IN ('Completed', 'Skipped'))
+UNION ALL
+SELECT id, 'its history has it Running before the index before its own had concluded'
+FROM (SELECT id, started, lag(created) OVER blocks AS joined, lag(ended) OVER blocks AS ended_before
+      FROM (SELECT s.block_uuid, s.type, s."index", min(s.id) AS id, max(s.created_at) AS created,
+                   min((SELECT min(t.at) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')) AS started,
+                   max((SELECT max(t.at) FROM step_transitions t
+                        WHERE t.step_id = s.id AND t.to_state IN ('Completed', 'Skipped'))) AS ended
+            FROM steps s WHERE s.block_uuid <> s.uuid GROUP BY s.block_uuid, s.type, s."index") AS levels
+      WINDOW blocks AS (PARTITION BY block_uuid, type ORDER BY "index")) AS level
+WHERE started < ended_before AND joined <= started;
 
 -- name: invariant_7_keys_are_not_exceeded()
 -- Only keys: the other limits are settings, and lowering one does not stop steps that already run.

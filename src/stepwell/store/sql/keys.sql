@@ -11,7 +11,7 @@ DELETE FROM steps_key_marks WHERE concurrency_key = :key;
 UPDATE steps_agenda SET key_blocked = true
 WHERE concurrency_key = :key AND status = 'open' AND NOT key_blocked
   AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l
-                  WHERE l.queue = steps_agenda.queue AND l.action = steps_agenda.action
+                  WHERE l.queue = steps_agenda.queue AND l.action = steps_agenda.action AND l."group" IN ('', steps_agenda."group")
                     AND l.alive_until > :now AND NOT l.closed);
 
 -- name: unblock_key(key, now)!
@@ -21,7 +21,7 @@ UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
     SELECT a.step_id FROM steps_agenda a
     WHERE a.concurrency_key = :key AND a.status = 'open' AND a.key_blocked
       AND EXISTS (SELECT 1 FROM steps_lanes_served l
-                  WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now AND NOT l.closed)
+                  WHERE l.queue = a.queue AND l.action = a.action AND l."group" IN ('', a."group") AND l.alive_until > :now AND NOT l.closed)
     ORDER BY a.rank, a.step_id
     LIMIT coalesce((
            SELECT CASE WHEN s.concurrency_limit > taken.number THEN s.concurrency_limit - taken.number ELSE 0 END
@@ -31,16 +31,16 @@ UPDATE steps_agenda SET key_blocked = false WHERE step_id @in(
            CROSS JOIN (SELECT x.step_id FROM steps_agenda x
                        WHERE x.concurrency_key = :key AND x.status = 'open' AND x.key_blocked
                          AND EXISTS (SELECT 1 FROM steps_lanes_served l
-                                     WHERE l.queue = x.queue AND l.action = x.action AND l.alive_until > :now AND NOT l.closed)
+                                     WHERE l.queue = x.queue AND l.action = x.action AND l."group" IN ('', x."group") AND l.alive_until > :now AND NOT l.closed)
                        ORDER BY x.rank, x.step_id LIMIT 1) AS first
            JOIN steps s ON s.id = first.step_id), 0));
 
 -- name: keys_without_workers(now)
 -- Keys of unblocked steps whose lane no live worker serves any more.
 SELECT DISTINCT a.concurrency_key
-FROM steps_lanes_served d JOIN steps_agenda a ON a.status = 'open' AND NOT a.key_blocked AND a.queue = d.queue AND a.action = d.action
+FROM steps_lanes_served d JOIN steps_agenda a ON a.status = 'open' AND NOT a.key_blocked AND a.queue = d.queue AND a.action = d.action AND d."group" IN ('', a."group")
 WHERE d.alive_until <= :now AND a.concurrency_key IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
+  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l."group" IN ('', a."group") AND l.alive_until > :now)
   AND NOT EXISTS (SELECT 1 FROM steps_key_marks m WHERE m.concurrency_key = a.concurrency_key);
 
 -- name: mark_key(key)!
@@ -58,4 +58,4 @@ SELECT DISTINCT a.concurrency_key FROM steps_agenda a
 WHERE a.concurrency_key IS NOT NULL AND a.status = 'open'
   AND a.queue @in(:queues text) AND a.action @in(:actions text)
   AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l
-                  WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now AND l.worker_id <> :worker);
+                  WHERE l.queue = a.queue AND l.action = a.action AND l."group" IN ('', a."group") AND l.alive_until > :now AND l.worker_id <> :worker);

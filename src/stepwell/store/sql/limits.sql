@@ -28,3 +28,6 @@ DELETE FROM steps_settings WHERE name = :name;
 -- name: lock_limits()
 -- While limits are set, claims run one at a time, so that the limits are exact.
 SELECT kind, name, maximum FROM steps_limits ORDER BY kind, name @postgres(FOR UPDATE);
+
+-- name: aliases()
+SELECT name, alias_of FROM steps_actions WHERE alias_of IS NOT NULL;

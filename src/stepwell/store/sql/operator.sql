@@ -122,7 +122,7 @@ WHERE s.state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 -- claim, the plan is over, and a later time is a delay that a run asked for.
 UPDATE steps SET
     @to(CASE WHEN own_code_done_at IS NOT NULL AND state <> 'NotRunnable' THEN 'Running' ELSE 'Pending' END),
-    reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0,
+    reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, begun = true, double_checks = 0,
     dispatch_after = CASE WHEN CAST(:keep_plan AS boolean) AND lease_token = 0 AND dispatch_after > :now THEN dispatch_after END,
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
     last_error = NULL, error_stack_trace = NULL

@@ -4,7 +4,8 @@
 -- Lanes with steps that could run now if a live worker served them.
 SELECT a.queue, a.action, count(*) AS steps FROM steps_agenda a
 WHERE a.status IN ('open', 'dispatched')
-  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action AND l.alive_until > :now)
+  AND NOT EXISTS (SELECT 1 FROM steps_lanes_served l WHERE l.queue = a.queue AND l.action = a.action
+                    AND l."group" IN ('', a."group") AND l.alive_until > :now)
 GROUP BY a.queue, a.action ORDER BY count(*) DESC, a.queue, a.action;
 
 -- name: step_by_id(id)
@@ -12,6 +13,18 @@ SELECT * FROM steps WHERE id = :id;
 
 -- name: step_by_uuid(uuid)
 SELECT * FROM steps WHERE uuid = :uuid;
+
+-- name: is_live(relatable_type, relatable_id, any_action, actions)
+-- Whether a workflow that has a step of these actions about this object has not ended.
+SELECT EXISTS (
+    SELECT 1 FROM steps s
+    WHERE s.relatable_type = :relatable_type AND s.relatable_id = :relatable_id
+      AND (:any_action OR s.action @in(:actions text))
+      AND (s.state IN ('Pending', 'Dispatched', 'Running')
+           OR EXISTS (SELECT 1 FROM steps r WHERE r.uuid = s.workflow_id AND r.state IN ('Pending', 'Dispatched', 'Running'))
+           OR EXISTS (SELECT 1 FROM steps w WHERE w.workflow_id = s.workflow_id AND w.workflow_id <> w.uuid
+                      AND w.state IN ('Pending', 'Dispatched', 'Running')))
+) AS live;
 
 -- name: history(step_id)
 SELECT id, step_id, from_state, to_state, reason, actor, at, attempt, error
@@ -54,7 +67,7 @@ SELECT w.id, w.hostname, w.pid, w.slots, w.started_at, w.heartbeat_at, w.alive_u
 FROM steps_workers w ORDER BY w.hostname, w.started_at;
 
 -- name: lanes_of_workers()
-SELECT worker_id, queue, action, place FROM steps_worker_lanes ORDER BY worker_id, place, queue, action;
+SELECT worker_id, queue, action, "group", place FROM steps_worker_lanes ORDER BY worker_id, place, queue, action, "group";
 
 -- name: logs_of_step(step_id)
 SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id ORDER BY id;

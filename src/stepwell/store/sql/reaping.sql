@@ -14,6 +14,12 @@ FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
   AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
 
+-- name: heartbeats()
+SELECT id, heartbeat_at, alive_until FROM steps_workers WHERE alive_until > heartbeat_at;
+
+-- name: expire_worker(worker, heartbeat_at, now)!
+UPDATE steps_workers SET alive_until = :now WHERE id = :worker AND heartbeat_at = :heartbeat_at AND alive_until > :now;
+
 -- name: unclaimed(now, before)
 -- Dispatched steps whose lane no live worker serves, or that no worker has claimed since `before`.
 SELECT s.id, s.action
@@ -21,7 +27,7 @@ FROM steps s
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'dispatched') AND s.state = 'Dispatched'
   AND (s.updated_at <= :before
        OR NOT EXISTS (SELECT 1 FROM steps_lanes_served l
-                      WHERE l.queue = s.queue AND l.action = s.action AND l.alive_until > :now));
+                      WHERE l.queue = s.queue AND l.action = s.action AND l."group" IN ('', s."group") AND l.alive_until > :now));
 
 -- name: recover(id, actor, now)
 UPDATE steps SET @to('Pending'), reason = 'recovered'
@@ -43,8 +49,8 @@ UPDATE steps_dispatcher SET lock_owner = NULL, lock_deadline = NULL, current_tic
 WITH busy (worker_id, leases) AS (
     SELECT lease_worker, count(*) FROM steps
     WHERE id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') GROUP BY lease_worker
-), lanes (queue, action) AS (
-    SELECT DISTINCT l.queue, l.action
+), lanes (queue, action, "group") AS (
+    SELECT DISTINCT l.queue, l.action, l."group"
     FROM steps_workers w JOIN steps_worker_lanes l ON l.worker_id = w.id LEFT JOIN busy h ON h.worker_id = w.id
     WHERE w.alive_until > :now AND w.slots > coalesce(h.leases, 0)
       AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
@@ -53,6 +59,6 @@ SELECT head."group", min(head.step_id) AS step_id
 FROM (SELECT d."group", (SELECT a.step_id FROM steps_agenda a
                          WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
                          ORDER BY a.rank, a.step_id LIMIT 1) AS step_id
-      FROM steps_dispatcher d CROSS JOIN lanes l) AS head
+      FROM steps_dispatcher d JOIN lanes l ON l."group" IN ('', d."group")) AS head
 WHERE head.step_id IS NOT NULL
 GROUP BY head."group";

@@ -13,19 +13,19 @@ WHERE @holder
 -- name: retry_later(id, token, dispatch_after, error, stack, stage, actor, now)
 UPDATE steps SET @to('Pending'), reason = 'retry', retries = retries + 1, not_completed = 0,
     dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), error_message = coalesce(error_message, :error),
-    last_error = :error, error_stack_trace = coalesce(error_stack_trace, :stack), @release
+    last_error = :error, error_stack_trace = coalesce(error_stack_trace, :stack), @survived, @release
 WHERE @holder
 @changes;
 
 -- name: throttle(id, token, dispatch_after, stage, actor, now)
 UPDATE steps SET @to('Pending'), reason = 'throttled', is_throttled = true, was_throttled = true, not_completed = 0,
-    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, @release
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, @survived, @release
 WHERE @holder
 @changes;
 
 -- name: check_again(id, token, dispatch_after, stage, actor, now)
 UPDATE steps SET @to('Pending'), reason = 'double_check', double_checks = double_checks + 1, not_completed = 0,
-    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, @release
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, @survived, @release
 WHERE @holder
 @changes;
 
@@ -38,16 +38,18 @@ UPDATE steps SET
     error_message = CASE WHEN not_completed >= :limit
                          THEN coalesce(error_message, :error, 'not completed after ' || (not_completed + 1) || ' runs')
                          ELSE coalesce(error_message, :error) END,
-    last_error = :error, dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @release
+    last_error = :error, dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @survived, @release
 WHERE @holder
 @changes;
 
--- name: rescue(id, token, dispatch_after, limit, error, actor, now)
--- Its process died: Pending again, at most `limit` times; after that it fails as poison.
+-- name: rescue(id, token, dispatch_after, limit, began, error, actor, now)
+-- Its process died: Pending again. The death counts if the run had begun; after `limit` of them in a row the next one
+-- fails the step, as poison.
 UPDATE steps SET
-    @to(CASE WHEN rescues >= :limit THEN 'Failed' ELSE 'Pending' END),
-    reason = CASE WHEN rescues >= :limit THEN 'poison' ELSE 'rescued' END, rescues = rescues + 1,
-    completed_at = CASE WHEN rescues >= :limit THEN :now END,
+    @to(CASE WHEN rescues >= :limit AND @has_begun THEN 'Failed' ELSE 'Pending' END),
+    reason = CASE WHEN rescues >= :limit AND @has_begun THEN 'poison' ELSE 'rescued' END,
+    completed_at = CASE WHEN rescues >= :limit AND @has_begun THEN :now END,
+    rescues = rescues + CASE WHEN @has_begun THEN 1 ELSE 0 END, begun = @has_begun,
     error_message = coalesce(error_message, :error), last_error = :error, dispatch_after = :dispatch_after, @release
 WHERE @holder
 @changes;
@@ -55,26 +57,35 @@ WHERE @holder
 -- name: fail(id, token, reason, error, stack, stage, duration, actor, now)
 UPDATE steps SET @to('Failed'), reason = :reason, error_message = coalesce(error_message, :error), last_error = :error,
     error_stack_trace = coalesce(error_stack_trace, :stack), stage = coalesce(:stage, stage), duration = :duration,
-    completed_at = :now, @release
+    completed_at = :now, @survived, @release
 WHERE @holder
 @changes;
 
 -- name: stop(id, token, reason, duration, actor, now)
-UPDATE steps SET @to('Stopped'), reason = :reason, last_error = NULL, duration = :duration, completed_at = :now, @release
+UPDATE steps SET @to('Stopped'), reason = :reason, last_error = NULL, duration = :duration, completed_at = :now, @survived, @release
 WHERE @holder
 @changes;
 
 -- name: skip(id, token, reason, duration, actor, now)
-UPDATE steps SET @to('Skipped'), reason = :reason, duration = :duration, completed_at = :now, @release
+UPDATE steps SET @to('Skipped'), reason = :reason, duration = :duration, completed_at = :now, @survived, @release
 WHERE @holder
 @changes;
 
 -- name: hand_back(id, token, dispatch_after, error, stage, actor, now)
--- Returned to Pending unfinished: the attempt does not count.
+-- Returned to Pending unfinished: the attempt does not count. A run that has begun has survived so far; one that was only
+-- claimed ahead leaves everything as it was.
 UPDATE steps SET @to('Pending'), reason = 'handed_back', attempts = attempts - 1, last_error = :error,
-    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @release
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage),
+    rescues = CASE WHEN begun THEN 0 ELSE rescues END, begun = true, @release
 WHERE @holder
 @changes;
+
+-- name: record_begun(ids, tokens)!
+-- Runs that were claimed ahead of a free slot have begun.
+UPDATE steps SET begun = true, changed_from = NULL
+FROM @sqlite((SELECT i.value AS id, t.value AS token FROM json_each(:ids) i JOIN json_each(:tokens) t ON t.key = i.key))
+     @postgres(unnest(CAST(:ids AS bigint[]), CAST(:tokens AS bigint[]))) AS run @postgres((id, token))
+WHERE steps.id = run.id AND steps.lease_token = run.token AND state = 'Running' AND lease_worker IS NOT NULL AND NOT begun;
 
 -- name: lock_lease(id, token)
 -- Locks the row, so that the lease cannot be taken away before this transaction ends.

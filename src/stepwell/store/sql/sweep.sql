@@ -91,7 +91,7 @@ INSERT INTO steps_marks ("group", step_id) SELECT "group", id FROM steps WHERE i
 -- name: has_marks(group)
 SELECT 1 AS found FROM steps_marks WHERE "group" = :group LIMIT 1;
 
--- name: use_one_snapshot()
+-- name: use_one_snapshot()!
 -- A mark is committed with its change, so within one snapshot a change without a mark is a real error. (A SQLite
 -- transaction always reads from one snapshot.)
 @sqlite(SELECT 1)@postgres(SET TRANSACTION ISOLATION LEVEL REPEATABLE READ);

@@ -10,8 +10,8 @@ WITH room (queue) AS (
     WHERE EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
     GROUP BY l.queue
     HAVING 2 * sum(w.slots) > (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
-), lanes (queue, action) AS (
-    SELECT DISTINCT l.queue, l.action
+), lanes (queue, action, "group") AS (
+    SELECT DISTINCT l.queue, l.action, l."group"
     FROM room r JOIN steps_lanes_served l ON l.queue = r.queue AND l.alive_until > :now
 )
 SELECT d."group" FROM steps_dispatcher d
@@ -25,12 +25,18 @@ WHERE (SELECT m.id FROM steps_marks m WHERE m."group" = d."group" LIMIT 1) IS NO
        WHERE a.status = 'delayed' AND a."group" = d."group" AND a.due_at <= :now LIMIT 1) IS NOT NULL
    OR (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" LIMIT 1) IS NOT NULL
       AND EXISTS (SELECT 1 FROM lanes l
-                  WHERE (SELECT a.step_id FROM steps_agenda a
+                  WHERE l."group" IN ('', d."group") AND (SELECT a.step_id FROM steps_agenda a
                          WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" AND a.queue = l.queue AND a.action = l.action
                          LIMIT 1) IS NOT NULL)
 UNION ALL
 SELECT NULL WHERE EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'new')
                   OR EXISTS (SELECT 1 FROM steps_key_marks);
+
+-- name: groups_held_by_breaker()
+-- The groups with steps that only the circuit breaker holds back.
+SELECT d."group" FROM steps_dispatcher d
+WHERE NOT EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+  AND (SELECT a.step_id FROM steps_agenda a WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = d."group" LIMIT 1) IS NOT NULL;
 
 -- name: groups_with_decisions(now)
 -- The same without steps that only wait for a free slot: workers poll for those themselves.
@@ -84,9 +90,13 @@ FROM (SELECT (SELECT a.due_at FROM steps_agenda a WHERE a.status = 'delayed' AND
               ORDER BY a.due_at LIMIT 1) FROM steps_dispatcher d) AS first;
 
 -- name: acquire_lock(group, owner, now, deadline)
--- Succeeds if the lock is free or past its deadline. The previous owner sees from the token that it lost the lock.
+-- Succeeds if the lock is free or past its deadline, or if its tick begins in the future, after this one's deadline: then
+-- the clock was set back, and the lock would last until it has caught up. The previous owner sees from the token that it
+-- lost the lock.
 UPDATE steps_dispatcher SET lock_owner = :owner, lock_token = lock_token + 1, lock_deadline = :deadline
-WHERE "group" = :group AND (lock_owner IS NULL OR lock_deadline <= :now)
+WHERE "group" = :group
+  AND (lock_owner IS NULL OR lock_deadline <= :now
+       OR (SELECT t.started_at FROM steps_dispatcher_ticks t WHERE t.id = current_tick_id) >= :deadline)
 RETURNING lock_token, ended_early;
 
 -- name: begin_tick(group, owner, now)
@@ -141,19 +151,10 @@ FROM (SELECT name FROM steps_queues q
              ORDER BY a.action, a.rank, a.step_id LIMIT 1) IS NOT NULL
       ORDER BY name @postgres(FOR UPDATE)) AS locked;
 
--- name: dispatch(ids, actor, tick, now)
-UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false
-WHERE id @in(SELECT a.step_id FROM steps_agenda a
-             WHERE a.step_id @in(:ids bigint) AND a.status = 'open' AND NOT a.key_blocked
-             @postgres(FOR UPDATE))
-  AND state = 'Pending'
-@changes;
-
--- name: fence(group, owner, token, idle_ms)
+-- name: fence(group, owner, token)
 -- Locks the row of the group lock until the transaction ends: a takeover waits for it, and after a takeover this returns
 -- nothing. If the process is suspended in this transaction, the server ends its session, which frees the group.
 SELECT lock_token @keep_to_indexes
-       , @sqlite(:idle_ms)@postgres(set_config('idle_in_transaction_session_timeout', CAST(:idle_ms AS text), true))
 FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token
 @postgres(FOR UPDATE);
 

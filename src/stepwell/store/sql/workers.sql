@@ -12,10 +12,12 @@ WHERE id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND leas
 -- name: is_registered(worker)
 SELECT 1 AS yes FROM steps_workers WHERE id = :worker;
 
--- name: lanes_if_lapsed(worker, now)
--- The lanes of a worker, if its heartbeat has lapsed.
-SELECT l.queue, l.action FROM steps_workers w JOIN steps_worker_lanes l ON l.worker_id = w.id
-WHERE w.id = :worker AND w.alive_until <= :now;
+-- name: lanes_of_worker(worker)
+SELECT queue, action FROM steps_worker_lanes WHERE worker_id = :worker;
+
+-- name: lock_worker(worker)
+-- Until when it counted as alive. The row stays locked until its heartbeat is written.
+SELECT alive_until FROM steps_workers WHERE id = :worker @postgres(FOR NO KEY UPDATE);
 
 -- name: heartbeat(id, now, alive_until)!
 UPDATE steps_workers SET heartbeat_at = :now, alive_until = :alive_until WHERE id = :id;

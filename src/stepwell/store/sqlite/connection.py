@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from stepwell.model.errors import DatabaseUnavailable, SchemaError
+from stepwell.store.sqlite.access import reason
 
-OLDEST_VERSION: Final = (3, 35, 0)  # RETURNING
+OLDEST_VERSION: Final = (3, 37, 0)  # STRICT tables
 BUSY_SECONDS: Final = 10.0
 # The size to which a checkpoint truncates the log. A commit that overwrites existing pages costs half of one that must
 # extend the file.
@@ -22,21 +26,17 @@ def reject_old_sqlite() -> None:
         raise SchemaError(f"Python is linked with SQLite {sqlite3.sqlite_version}; Stepwell needs {oldest} or newer")
 
 
-def path_of(url: str) -> Path | None:
-    """The file of `sqlite:///relative.db` or `sqlite:////absolute.db`; None for `sqlite://` (in memory)."""
-    rest = url.removeprefix("sqlite:").removeprefix("//")
-    if rest in ("", "/", ":memory:", "/:memory:"):
-        return None
-    return Path(rest.removeprefix("/")) if url.startswith("sqlite:///") else Path(rest)
-
-
 def connect(path: Path | None) -> sqlite3.Connection:
     """A connection to the file, or to an in-memory database."""
     target = ":memory:" if path is None else str(path)
+    if path is not None:
+        _create_private(path)
     try:
         connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        # SQLite stores any bytes as text. One such row must not stop a statement that reads others, too.
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     except sqlite3.OperationalError as error:
-        raise DatabaseUnavailable(f"cannot open {target}: {error}; does its folder exist?") from error
+        raise DatabaseUnavailable(_unusable("open", path, error)) from error
     try:
         # A file with only foreign tables may be rejected later, and switching to WAL would modify it.
         if path is not None and not _has_only_foreign_tables(connection):
@@ -52,11 +52,26 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA automatic_index = OFF")
     except sqlite3.OperationalError as error:
         connection.close()
-        raise DatabaseUnavailable(f"cannot use {target}: {error}; nothing was written") from error
+        raise DatabaseUnavailable(_unusable("use", path, error)) from error
     except sqlite3.DatabaseError as error:
         connection.close()
         raise SchemaError(f"{target} is not a SQLite database ({error}); it was not changed") from error
     return connection
+
+
+def _create_private(path: Path) -> None:
+    """Create a missing file for its owner alone, because arguments and results may be secret.
+
+    SQLite gives the log and its index the mode of the file.
+    """
+    with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _unusable(what: str, path: Path | None, error: sqlite3.Error) -> str:
+    if path is None:
+        return f"cannot {what} a database in memory: {error}"
+    return f"cannot {what} {path}: {error}; nothing was written: {reason(path)}"
 
 
 def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
@@ -65,8 +80,8 @@ def switch_to_wal(connection: sqlite3.Connection, path: Path) -> None:
     while journal_mode(connection) != "wal":
         try:
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
         else:

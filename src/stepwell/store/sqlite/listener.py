@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import select
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from stepwell.store.forks import survive_forks
 from stepwell.store.sqlite.wal import log_of
 from stepwell.store.wake import ANY_WAKE, Listener, Wake
 from stepwell.store.wake.inotify import watch_file
@@ -29,15 +31,29 @@ class SqliteListener(Listener):
     """
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._version = self._data_version()
-        self._watch = watch_file(log_of(path))
+        self._path = path
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._version: int | None = None  # of this connection: after a new one, it may have missed a commit
+        self._watch: int | None = None
         self._alert_until = 0.0
-        self.poll_seconds = POLL_SECONDS if self._watch is None else WATCHED_POLL_SECONDS
+        survive_forks(self)
+        self._version = self._data_version()
 
     def _data_version(self) -> int:
-        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return int(version)
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._connect()
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            return int(version)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        # Watched anew: the last connection that was closed has deleted the log.
+        self._unwatch()
+        self._watch = watch_file(log_of(self._path))
+        self.poll_seconds = POLL_SECONDS if self._watch is None else WATCHED_POLL_SECONDS
+        return connection
 
     def fileno(self) -> int:
         return -1 if self._watch is None else self._watch
@@ -73,9 +89,29 @@ class SqliteListener(Listener):
                 return woken
 
     def close(self) -> None:
-        self._connection.close()
+        self._disconnect()
+        self._unwatch()
+
+    def _unwatch(self) -> None:
         if self._watch is not None:
             os.close(self._watch)
+            self._watch = None
+
+    def _disconnect(self) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = self._version = None
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+        self._disconnect()  # see `SqliteConnections.before_fork`
+
+    def after_fork_in_parent(self) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        self._lock = threading.RLock()
 
 
 class CommitListener(Listener):

@@ -19,7 +19,7 @@ from stepwell.store.conflict import Conflict
 from stepwell.store.macros import SQLITE
 from stepwell.store.rows import Values, builder, from_text, to_text
 from stepwell.store.statement import Statement
-from stepwell.store.transaction import Transaction
+from stepwell.store.transaction import UNREADABLE_TEXT, Transaction
 from stepwell.store.wake import Wake
 
 # Every statement that fires triggers opens a statement journal, so single rows are slow: measured 32 µs per step, and
@@ -28,12 +28,12 @@ ROWS_PER_INSERT: Final = 100
 
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):(\w+)")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}")
-_UNUSABLE: Final = (
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_CANTOPEN,
-)
+_UNUSABLE: Final = {
+    sqlite3.SQLITE_FULL: "make room on its disk",
+    sqlite3.SQLITE_IOERR: "check its disk",
+    sqlite3.SQLITE_READONLY: "this user may not write the file or its directory; change their owner or mode",
+    sqlite3.SQLITE_CANTOPEN: "check that its directory exists and that this user may write to it",
+}
 _PLAIN: Final = (str, int, float, bool, type(None))
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -53,7 +53,7 @@ class _Translation:
                 raise Conflict(str(error)) from error
             if code in _UNUSABLE:
                 raise DatabaseUnavailable(
-                    f'SQLite reports "{error}"; nothing was written, and the file is intact'
+                    f'SQLite reports "{error}"; nothing was written, and the file is intact: {_UNUSABLE[code]}'
                 ) from error
 
 
@@ -125,6 +125,7 @@ class SqliteTransaction(Transaction):
         with translated:
             ready = prepared(statement)
             _, ((text,),) = self._rows(ready.last, self._run_first(ready, parameters))
+        self.has_read_bad_text = UNREADABLE_TEXT in text  # or text with this very character: whoever cares looks closer
         found: list[Any] = _decoder(statement.returns).decode(text)
         return found
 
@@ -152,7 +153,7 @@ class SqliteTransaction(Transaction):
     def _rows(self, sql: str, parameters: dict[str, Any]) -> tuple[Callable[[], tuple[str, ...]], list[Any]]:
         """The names of the columns, should anybody ask, and the rows."""
         cursor = self._connection.execute(sql, parameters)
-        return lambda: _names(cursor), cursor.fetchall()
+        return lambda: names_of(cursor), cursor.fetchall()
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         with translated:
@@ -186,20 +187,5 @@ class SqliteTransaction(Transaction):
                 self._connection.execute(statement, list(chain.from_iterable(batch)))
 
 
-def _names(cursor: sqlite3.Cursor) -> tuple[str, ...]:
+def names_of(cursor: sqlite3.Cursor) -> tuple[str, ...]:
     return () if cursor.description is None else tuple(column[0] for column in cursor.description)
-
-
-class CallersTransaction(SqliteTransaction):
-    """On the caller's connection, which may have its own row and text factories."""
-
-    def _rows(self, sql: str, parameters: dict[str, Any]) -> tuple[Callable[[], tuple[str, ...]], list[Any]]:
-        cursor = self._connection.cursor()
-        cursor.row_factory = None
-        factory = self._connection.text_factory
-        self._connection.text_factory = str
-        try:
-            cursor.execute(sql, parameters)
-            return lambda: _names(cursor), cursor.fetchall()
-        finally:
-            self._connection.text_factory = factory

@@ -21,9 +21,10 @@ CREATE TABLE steps (
     arguments         json NOT NULL DEFAULT '{}',
     relatable_type    text,
     relatable_id      text,
-    queue             text NOT NULL DEFAULT 'default',
+    -- NULL until the row is placed means: as the job declares, else the general default.
+    queue             text,
     "group"           text,
-    priority          text NOT NULL DEFAULT 'default' CHECK (priority IN ('default', 'high')),
+    priority          text CHECK (priority IN ('default', 'high')),
     state             text NOT NULL DEFAULT 'Pending' CHECK (state IN ('Pending', 'Dispatched', 'Running',
                           'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
     reason            text,
@@ -39,15 +40,17 @@ CREATE TABLE steps (
     has_children      boolean NOT NULL DEFAULT false,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
-    max_retries       integer NOT NULL DEFAULT 3,
+    max_retries       integer CHECK (max_retries >= 0),
     not_completed     integer NOT NULL DEFAULT 0,
-    rescues           integer NOT NULL DEFAULT 0,
+    rescues           integer NOT NULL DEFAULT 0, -- deaths in a row of runs that had begun
+    -- False: its run was claimed ahead of a free slot, and it is not on record that the run has begun.
+    begun             boolean NOT NULL DEFAULT true,
     dispatch_after    timestamptz CHECK (dispatch_after >= '0001-01-02 00:00:00+00' -- the range of Python, in any time zone
                           AND dispatch_after < '9999-12-31 00:00:00+00'),
     is_throttled      boolean NOT NULL DEFAULT false,
     was_throttled     boolean NOT NULL DEFAULT false,
-    timeout           double precision NOT NULL DEFAULT 0 CHECK (timeout >= 0 AND timeout < 'Infinity'),
-    cooldown          double precision NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 'Infinity'),
+    timeout           double precision CHECK (timeout BETWEEN 0 AND 3155760000), -- a hundred years
+    cooldown          double precision CHECK (cooldown BETWEEN 0 AND 3155760000),
     lease_worker      text,
     lease_token       bigint NOT NULL DEFAULT 0,
     claim_token       bigint  NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
@@ -70,7 +73,7 @@ CREATE TABLE steps (
     response          json,
     idempotency_key   text,
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
-    concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
+    concurrency_limit integer CHECK (concurrency_limit > 0),
     -- Of declared workflows (docs/decisions/0007); all other steps leave these at their defaults.
     declared          boolean NOT NULL DEFAULT false, -- part of a declared workflow, at any depth
     kind              text NOT NULL DEFAULT 'job' CHECK (kind IN ('job', 'map', 'gate')),
@@ -79,9 +82,14 @@ CREATE TABLE steps (
     plan              json,    -- its step of the template: inputs, conditions, the list of a map
     undecided         text CHECK (undecided IN ('always', 'if_skipped')), -- whether a tick decides before it may open
     decision          json,    -- what was decided, and on which values
-    created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    updated_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CHECK ("group" IS NOT NULL OR NOT placed),
+    created_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+                          CHECK (created_at >= '0001-01-02 00:00:00+00' AND created_at < '9999-12-31 00:00:00+00'),
+    updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+                          CHECK (updated_at >= '0001-01-02 00:00:00+00' AND updated_at < '9999-12-31 00:00:00+00'),
+    -- Running means: under a lease, or waiting for the children.
+    CHECK (state <> 'Running' OR lease_worker IS NOT NULL OR own_code_done_at IS NOT NULL),
+    CHECK (NOT placed OR "group" IS NOT NULL AND queue IS NOT NULL AND priority IS NOT NULL AND max_retries IS NOT NULL
+           AND timeout IS NOT NULL AND cooldown IS NOT NULL AND concurrency_limit IS NOT NULL),
     CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it
 ) WITH (
     -- No indexed column ever changes, so every transition is a heap-only update (measured: a third of the cost).
@@ -176,6 +184,24 @@ CREATE TABLE steps_queues (
     name text PRIMARY KEY
 );
 
+-- What the jobs of the workers declare: what a step leaves out is taken from here.
+CREATE TABLE steps_actions (
+    name              text PRIMARY KEY,
+    alias_of          text, -- the action of which it is a former name
+    queue             text,
+    priority          text NOT NULL,
+    max_retries       integer NOT NULL,
+    timeout           double precision NOT NULL,
+    cooldown          double precision NOT NULL,
+    concurrency_key   text, -- a template of the arguments
+    key_function      text, -- the name of the function that makes the key, which only the program can call
+    concurrency_limit integer NOT NULL,
+    weight            double precision NOT NULL,
+    max_running       integer,
+    recorded_at       timestamptz NOT NULL,
+    recorded_by       text NOT NULL
+);
+
 CREATE TABLE steps_workers (
     id           text PRIMARY KEY,
     hostname     text NOT NULL,
@@ -189,11 +215,13 @@ CREATE TABLE steps_workers (
 CREATE TABLE steps_worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
+    "group"   text NOT NULL DEFAULT '', -- the only group whose steps it claims there; empty: all groups
     worker_id text NOT NULL REFERENCES steps_workers (id) ON DELETE CASCADE,
     place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
-    PRIMARY KEY (queue, action, worker_id)
+    PRIMARY KEY (queue, action, worker_id, "group")
 );
 CREATE INDEX steps_worker_lanes_by_worker ON steps_worker_lanes (worker_id);
+CREATE INDEX steps_worker_lanes_of_groups ON steps_worker_lanes (worker_id, queue) WHERE "group" <> '';
 
 CREATE SEQUENCE steps_round_robin MINVALUE 0 START 0;
 
@@ -266,4 +294,5 @@ INSERT INTO steps_dispatcher ("group", rotation) VALUES
     ('zeta', 5), ('eta', 6), ('theta', 7), ('iota', 8), ('kappa', 9);
 INSERT INTO steps_queues (name) VALUES ('default'), ('priority'), ('candles'), ('indicators');
 INSERT INTO steps_settings (name, value, changed_by, reason, changed_at)
-    VALUES ('can_dispatch_steps', 'true', 'migration', NULL, clock_timestamp());
+    VALUES ('can_dispatch_steps', 'true', 'migration', NULL, clock_timestamp()),
+           ('database_id', gen_random_uuid()::text, 'migration', NULL, clock_timestamp());

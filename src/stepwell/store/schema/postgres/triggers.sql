@@ -24,15 +24,32 @@ END $$;
 
 CREATE OR REPLACE FUNCTION steps_created() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    IF EXISTS (SELECT 1 FROM new_rows n
+               WHERE NOT n.placed AND (n.state <> 'Pending' OR n.lease_worker IS NOT NULL OR n.own_code_done_at IS NOT NULL
+          OR n.compute_done_at IS NOT NULL OR n.stage IS NOT NULL OR n.dependencies <> 0)) THEN
+        RAISE EXCEPTION 'a row of plain SQL begins as Pending: the engine writes state, lease and results'
+            USING ERRCODE = 'check_violation';
+    END IF;
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
     INSERT INTO steps_agenda (step_id, status, queue, action, rank)
-    SELECT id, 'new', queue, action, 1 FROM new_rows WHERE NOT placed;
+    SELECT id, 'new', coalesce(queue, 'default'), action, 1 FROM new_rows WHERE NOT placed;
     RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS steps_created ON steps;
 CREATE TRIGGER steps_created AFTER INSERT ON steps
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION steps_created();
+
+-- Plain SQL took retries away from a step that can be claimed: the next tick checks it again, and fails it.
+CREATE OR REPLACE FUNCTION steps_exhausted_by_sql() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE steps_agenda SET status = 'unchecked' WHERE step_id = NEW.id AND status IN ('open', 'delayed');
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS steps_exhausted_by_sql ON steps;
+CREATE TRIGGER steps_exhausted_by_sql AFTER UPDATE OF retries, max_retries ON steps FOR EACH ROW
+    WHEN (NEW.retries > NEW.max_retries AND NEW.state = 'Pending' AND OLD.state = 'Pending')
+    EXECUTE FUNCTION steps_exhausted_by_sql();
 
 -- Only for plain SQL, which does not set `changed_from`.
 CREATE OR REPLACE FUNCTION steps_set_changed_from() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -80,7 +97,7 @@ BEGIN
                OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
     ), joined_agenda AS (
         INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
-        SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", queue, action,
+        SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", coalesce(queue, 'default'), action,
                CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
         FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
         ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, key_blocked = excluded.key_blocked

@@ -1,5 +1,7 @@
 -- The tables of the engine. `steps` is what people read; the dispatcher and the workers find work through the `steps_*`
 -- tables, without scanning `steps`: see docs/decisions/0001-how-work-is-found.md.
+-- AUTOINCREMENT: without it, the number of a deleted row is given out again, and a tick that deletes the marks that it has
+-- read would delete one that it has never seen.
 
 CREATE TABLE steps_migrations (
     version  integer PRIMARY KEY,
@@ -16,16 +18,19 @@ CREATE TABLE steps (
     parent_step_id    integer REFERENCES steps (id),
     block_uuid        text,
     child_block_uuid  text,
-    "index"           integer CHECK ("index" >= 0 AND typeof("index") IN ('integer', 'null')),
+    -- `any`: plain SQL may give 1.5 or '7', which the trigger `steps_created_by_sql` makes a whole number, as PostgreSQL does.
+    "index"           any CHECK (CASE typeof("index") WHEN 'null' THEN true WHEN 'integer' THEN "index" BETWEEN 0 AND 2147483647
+                          ELSE NOT placed END),
     type              text NOT NULL DEFAULT 'default' CHECK (type IN ('default', 'resolve-exception')),
     label             text,
     action            text NOT NULL CHECK (action <> ''),
     arguments         text NOT NULL DEFAULT '{}' CHECK (json_valid(arguments)),
     relatable_type    text,
     relatable_id      text,
-    queue             text NOT NULL DEFAULT 'default',
+    -- NULL until the row is placed means: as the job declares, else the general default.
+    queue             text,
     "group"           text,
-    priority          text NOT NULL DEFAULT 'default' CHECK (priority IN ('default', 'high')),
+    priority          text CHECK (priority IN ('default', 'high')),
     state             text NOT NULL DEFAULT 'Pending' CHECK (state IN ('Pending', 'Dispatched', 'Running',
                           'Completed', 'Skipped', 'Failed', 'Stopped', 'Cancelled', 'NotRunnable')),
     reason            text,
@@ -43,18 +48,22 @@ CREATE TABLE steps (
     has_children      integer NOT NULL DEFAULT 0,
     attempts          integer NOT NULL DEFAULT 0,
     retries           integer NOT NULL DEFAULT 0,
-    max_retries       integer NOT NULL DEFAULT 3 CHECK (typeof(max_retries) = 'integer'),
+    max_retries       any CHECK (CASE typeof(max_retries) WHEN 'integer' THEN max_retries BETWEEN 0 AND 2147483647
+                          ELSE NOT placed END),
     not_completed     integer NOT NULL DEFAULT 0,
-    rescues           integer NOT NULL DEFAULT 0,
+    rescues           integer NOT NULL DEFAULT 0, -- deaths in a row of runs that had begun
+    -- False: its run was claimed ahead of a free slot, and it is not on record that the run has begun.
+    begun             integer NOT NULL DEFAULT true,
     -- A date that exists (with a modifier SQLite would turn 02-31 into 03-03), in the range of Python, in any time zone.
-    dispatch_after    text CHECK (dispatch_after IS NULL OR datetime(dispatch_after) IS NOT NULL
+    -- (What plain SQL writes before the row is placed is checked, and written in this form, by a trigger.)
+    dispatch_after    text CHECK (dispatch_after IS NULL OR NOT placed OR datetime(dispatch_after) IS NOT NULL
                           AND datetime(substr(dispatch_after, 1, 19), '+0 days') IS substr(dispatch_after, 1, 19)
                           AND substr(dispatch_after, 20) NOT GLOB '*[^0-9.]*'
                           AND dispatch_after >= '0001-01-02' AND dispatch_after < '9999-12-31'),
     is_throttled      integer NOT NULL DEFAULT 0,
     was_throttled     integer NOT NULL DEFAULT 0,
-    timeout           real NOT NULL DEFAULT 0 CHECK (timeout >= 0 AND timeout < 9e999 AND typeof(timeout) = 'real'),
-    cooldown          real NOT NULL DEFAULT 0 CHECK (cooldown >= 0 AND cooldown < 9e999 AND typeof(cooldown) = 'real'),
+    timeout           real CHECK (timeout BETWEEN 0 AND 3155760000), -- a hundred years
+    cooldown          real CHECK (cooldown BETWEEN 0 AND 3155760000),
     lease_worker      text,
     lease_token       integer NOT NULL DEFAULT 0,
     claim_token       integer NOT NULL DEFAULT 0, -- equals lease_token if the claim took an open step, without a tick
@@ -77,7 +86,8 @@ CREATE TABLE steps (
     response          text,
     idempotency_key   text,
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
-    concurrency_limit integer NOT NULL DEFAULT 1 CHECK (concurrency_limit > 0),
+    concurrency_limit any CHECK (CASE typeof(concurrency_limit)
+                          WHEN 'integer' THEN concurrency_limit BETWEEN 1 AND 2147483647 ELSE NOT placed END),
     -- Of declared workflows (docs/decisions/0007); all other steps leave these at their defaults.
     declared          integer NOT NULL DEFAULT 0, -- part of a declared workflow, at any depth
     kind              text NOT NULL DEFAULT 'job' CHECK (kind IN ('job', 'map', 'gate')),
@@ -87,10 +97,14 @@ CREATE TABLE steps (
     undecided         text CHECK (undecided IN ('always', 'if_skipped')), -- whether a tick decides before it may open
     decision          text,    -- what was decided, and on which values
     created_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
-    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now')),
-    CHECK ("group" IS NOT NULL OR NOT placed),
+    updated_at        text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now'))
+                          CHECK (updated_at > '0001' AND updated_at < '9999-12-31'),
+    -- Running means: under a lease, or waiting for the children.
+    CHECK (state <> 'Running' OR lease_worker IS NOT NULL OR own_code_done_at IS NOT NULL),
+    CHECK (NOT placed OR "group" IS NOT NULL AND queue IS NOT NULL AND priority IS NOT NULL AND timeout IS NOT NULL
+           AND cooldown IS NOT NULL), -- the others are whole numbers then: see above
     CHECK (parent_step_id IS NULL OR block_uuid <> uuid) -- the index by block omits the step whose UUID names it
-);
+) STRICT; -- no bytes in a text, no text in a number: the same as on PostgreSQL
 
 CREATE INDEX steps_by_block ON steps (block_uuid, type, "index") WHERE block_uuid <> uuid;
 CREATE INDEX steps_parents_by_block ON steps (block_uuid) WHERE has_children;
@@ -109,7 +123,7 @@ CREATE TABLE step_dependencies (
 CREATE INDEX step_dependencies_by_predecessor ON step_dependencies (depends_on_id);
 
 CREATE TABLE step_transitions (
-    id         integer PRIMARY KEY,
+    id         integer PRIMARY KEY AUTOINCREMENT,
     step_id    integer NOT NULL,
     from_state text,
     to_state   text NOT NULL,
@@ -179,6 +193,24 @@ CREATE TABLE steps_queues (
     name text PRIMARY KEY
 );
 
+-- What the jobs of the workers declare: what a step leaves out is taken from here.
+CREATE TABLE steps_actions (
+    name              text PRIMARY KEY,
+    alias_of          text, -- the action of which it is a former name
+    queue             text,
+    priority          text NOT NULL,
+    max_retries       integer NOT NULL,
+    timeout           real NOT NULL,
+    cooldown          real NOT NULL,
+    concurrency_key   text, -- a template of the arguments
+    key_function      text, -- the name of the function that makes the key, which only the program can call
+    concurrency_limit integer NOT NULL,
+    weight            real NOT NULL,
+    max_running       integer,
+    recorded_at       text NOT NULL,
+    recorded_by       text NOT NULL
+);
+
 CREATE TABLE steps_workers (
     id           text PRIMARY KEY,
     hostname     text NOT NULL,
@@ -192,11 +224,13 @@ CREATE TABLE steps_workers (
 CREATE TABLE steps_worker_lanes (
     queue     text NOT NULL,
     action    text NOT NULL,
+    "group"   text NOT NULL DEFAULT '', -- the only group whose steps it claims there; empty: all groups
     worker_id text NOT NULL REFERENCES steps_workers (id) ON DELETE CASCADE,
     place     integer NOT NULL DEFAULT 0, -- the position of the queue in the worker's order; 0: unordered
-    PRIMARY KEY (queue, action, worker_id)
+    PRIMARY KEY (queue, action, worker_id, "group")
 );
 CREATE INDEX steps_worker_lanes_by_worker ON steps_worker_lanes (worker_id);
+CREATE INDEX steps_worker_lanes_of_groups ON steps_worker_lanes (worker_id, queue) WHERE "group" <> '';
 
 CREATE TABLE steps_round_robin (next integer NOT NULL);
 INSERT INTO steps_round_robin VALUES (0);
@@ -231,7 +265,7 @@ CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status =
 
 -- Keys that may have dropped below their limit, or that a new step waits for: read by the next tick.
 CREATE TABLE steps_key_marks (
-    id              integer PRIMARY KEY,
+    id              integer PRIMARY KEY AUTOINCREMENT,
     concurrency_key text NOT NULL
 );
 
@@ -259,7 +293,7 @@ CREATE INDEX steps_unconcluded_ended ON steps_unconcluded (block_uuid, type, "in
 
 -- Marks: steps whose change may affect other steps. Written with the change, read by the next tick.
 CREATE TABLE steps_marks (
-    id      integer PRIMARY KEY,
+    id      integer PRIMARY KEY AUTOINCREMENT,
     "group" text NOT NULL,
     step_id integer NOT NULL
 );

@@ -13,15 +13,15 @@ SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited @keep_to_indexes,
 -- some statistics it would scan the whole agenda in that order.
 WITH breaker (value) AS (
     SELECT value FROM steps_settings WHERE name = 'can_dispatch_steps' FOR SHARE -- a pause waits for this claim to commit
-), lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+), lanes (queue, action, "group", place, rank) AS (
+    SELECT l.queue, l.action, l."group", l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker
       AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
         WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
-          AND a.rank BETWEEN lane.rank AND lane.rank
+          AND a.rank BETWEEN lane.rank AND lane.rank AND (lane."group" = '' OR a."group" = lane."group")
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
@@ -30,7 +30,15 @@ WITH breaker (value) AS (
           AND a.rank BETWEEN lane.rank AND lane.rank
           AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
-    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
+    WHERE lane."group" = '' AND CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
+    UNION ALL -- for a worker that serves only some groups: by the index of the group
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = lane."group" AND a.queue = lane.queue
+          AND a.action = lane.action AND a.rank BETWEEN lane.rank AND lane.rank
+          AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
+        ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+    WHERE lane."group" <> '' AND CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
 ), numbered AS (
     SELECT step_id, queue, action, rank, queue_place,
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
@@ -40,17 +48,19 @@ SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE 
 ORDER BY tier, queue_place, step_id
 LIMIT :most;
 
--- name: claim(ids, worker, actor, hostname, now, margin)
+-- name: claim(ids, starting, worker, actor, hostname, now, margin)
 -- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.
+-- Those of `starting` begin at once, in a free slot. A step whose last run died is only claimed if it is one of them:
+-- it must be known whether the next death is its own.
 UPDATE steps SET @to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN CAST(:now AS timestamptz) + (timeout + cooldown + :margin) * interval '1 second' END,
     tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
-    hostname = :hostname, started_at = :now
-WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched')
+    hostname = :hostname, started_at = :now, begun = id @in(:starting bigint)
+WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND rescues = 0 OR id @in(:starting bigint))
 RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
     "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
     has_dependents, stage, double_checks, checkpoint,
-    CASE WHEN stage IS NOT NULL THEN response END AS response, claim_token = lease_token AS was_open, declared,
+    CASE WHEN stage IS NOT NULL THEN response END AS response, claim_token = lease_token AS was_open, begun, declared,
     kind, template, element;

@@ -26,11 +26,12 @@ WITH rotation AS (
     SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, @agenda_entry(created)
     FROM created
 )
-SELECT id, (SELECT count(pg_notify('stepwell:' || current_schema(), wake))
+SELECT id, (SELECT count(pg_notify(left('stepwell:' || current_schema(), 63), wake))
             FROM unnest(CAST(:wakes AS text[])) AS wake) AS sent FROM created
 UNION ALL SELECT id, 0 FROM steps WHERE uuid = CAST(:uuid AS uuid);
 
 -- name: lock_keys(keys)
--- Always in the same order, so that two transactions with the same keys cannot deadlock.
+-- Always in the same order, so that two transactions with the same keys cannot deadlock. Two schemas of a database have
+-- different locks: the number of the table is part of the name.
 SELECT count(pg_advisory_xact_lock(name)) AS locked
-FROM (SELECT hashtextextended('key ' || key, 0) AS name FROM unnest(CAST(:keys AS text[])) AS key ORDER BY name) AS names;
+FROM (SELECT hashtextextended('key ' || key, CAST(CAST('steps' AS regclass) AS bigint)) AS name FROM unnest(CAST(:keys AS text[])) AS key ORDER BY name) AS names;

@@ -1,2 +1,2 @@
 -- name: lock_name(name)
-SELECT pg_advisory_xact_lock(hashtextextended(CAST(:name AS text), 0)) IS NULL AS locked;
+SELECT pg_advisory_xact_lock(hashtextextended(CAST(:name AS text), CAST(CAST('steps' AS regclass) AS bigint))) IS NULL AS locked;

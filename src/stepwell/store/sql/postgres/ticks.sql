@@ -1,13 +1,14 @@
 -- name: pick(group, now, limit, spare, queues)
 -- High priority first, but an eighth of the free room (and `spare` more) is reserved for the rest while any wait.
 WITH room (queue, free) AS (
-    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a WHERE a.status = 'dispatched' AND a.queue = l.queue)
-    FROM (SELECT DISTINCT queue, worker_id FROM steps_worker_lanes) AS l
+    SELECT l.queue, 2 * sum(w.slots) - (SELECT count(*) FROM steps_agenda a
+                                         WHERE a.status = 'dispatched' AND a.queue = l.queue AND @takes_room(a, :group))
+    FROM (SELECT DISTINCT queue, worker_id FROM steps_worker_lanes WHERE "group" IN ('', :group)) AS l
     JOIN steps_workers w ON w.id = l.worker_id AND w.alive_until > :now
     GROUP BY l.queue
 ), lanes (queue, action, free) AS (
     SELECT DISTINCT l.queue, l.action, r.free
-    FROM room r JOIN steps_lanes_served l ON l.queue = r.queue AND l.alive_until > :now
+    FROM room r JOIN steps_lanes_served l ON l.queue = r.queue AND l.alive_until > :now AND l."group" IN ('', :group)
     WHERE r.free > 0 AND r.queue @in(:queues text)
 ), candidates AS (
     SELECT a.step_id, a.rank, a.queue, lane.free,
@@ -29,3 +30,11 @@ WITH room (queue, free) AS (
     FROM candidates
 )
 SELECT step_id FROM ordered WHERE place <= free ORDER BY tier, step_id LIMIT :limit;
+
+-- name: dispatch(ids, actor, tick, now)
+UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false
+WHERE id @in(SELECT a.step_id FROM steps_agenda a
+             WHERE a.step_id @in(:ids bigint) AND a.status = 'open' AND NOT a.key_blocked
+             FOR UPDATE)
+  AND state = 'Pending'
+@changes;

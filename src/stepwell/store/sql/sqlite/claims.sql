@@ -6,14 +6,15 @@ SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
 -- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
 -- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
 -- INDEXED BY: with statistics, SQLite may prefer to scan the whole agenda in the order of its primary key.
-WITH lanes (queue, action, place, rank) AS (
-    SELECT l.queue, l.action, l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+WITH lanes (queue, action, "group", place, rank) AS (
+    SELECT l.queue, l.action, l."group", l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
     WHERE l.worker_id = :worker AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
 ), candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
         SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_dispatched
         WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+          AND (lane."group" = '' OR a."group" = lane."group")
         ORDER BY a.step_id LIMIT :limit)
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
@@ -22,7 +23,18 @@ WITH lanes (queue, action, place, rank) AS (
         WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
           AND a.rank = lane.rank AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
-    WHERE :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+    WHERE lane."group" = ''
+      AND :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+    UNION ALL -- for a worker that serves only some groups: by the index of the group
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
+    FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
+        SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_open
+        WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = lane."group" AND a.queue = lane.queue
+          AND a.action = lane.action AND a.rank = lane.rank
+          AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
+        ORDER BY a.step_id LIMIT :limit)
+    WHERE lane."group" <> ''
+      AND :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
 ), numbered AS (
     SELECT step_id, queue, action, rank, queue_place,
            row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
@@ -33,20 +45,21 @@ FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2
       ORDER BY tier, queue_place, step_id
       LIMIT :most);
 
--- name: claim(ids, worker, actor, hostname, now, margin, batch)
+-- name: claim(ids, starting, worker, actor, hostname, now, margin, batch)
 -- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.
--- (CAST: plain SQL may have stored text as a blob, which JSON cannot hold.)
+-- Those of `starting` begin at once, in a free slot. A step whose last run died is only claimed if it is one of them:
+-- it must be known whether the next death is its own.
 UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, lease_worker = :worker,
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN strftime('%Y-%m-%d %H:%M:%f000', :now, (timeout + cooldown + :margin) || ' seconds') END,
     tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
-    hostname = :hostname, started_at = :now
-WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched');
+    hostname = :hostname, started_at = :now, begun = id @in(:starting bigint)
+WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND rescues = 0 OR id @in(:starting bigint));
 @effects(begins);
-SELECT json_group_array(json_array(id, uuid, action, CAST(arguments AS text), CAST(label AS text), queue, "group", priority,
-    workflow_id, parent_step_id, child_block_uuid, "index", CAST(relatable_type AS text), CAST(relatable_id AS text),
+SELECT json_group_array(json_array(id, uuid, action, arguments, label, queue, "group", priority,
+    workflow_id, parent_step_id, child_block_uuid, "index", relatable_type, relatable_id,
     attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
-    CAST(checkpoint AS text), CASE WHEN stage IS NOT NULL THEN CAST(response AS text) END,
-    claim_token = lease_token, declared, kind, template, element))
+    checkpoint, CASE WHEN stage IS NOT NULL THEN response END,
+    claim_token = lease_token, begun, declared, kind, template, element))
 FROM steps WHERE id @in(:ids bigint) AND batch = :batch;

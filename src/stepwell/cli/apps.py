@@ -1,0 +1,45 @@
+"""Loading the app that a command names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from stepwell.cli.errors import Misuse
+from stepwell.cli.target import Target
+from stepwell.cli.text import clean
+from stepwell.model.error_text import stack_of
+from stepwell.model.errors import AppNotFound
+from stepwell.model.redaction import shown_url
+
+if TYPE_CHECKING:
+    from stepwell import Stepwell
+
+
+def load_named_app(target: Target, name: str | None, verbose: bool = False) -> Stepwell:
+    """The app that a command names, opened."""
+    from stepwell.service.locate import load_app
+
+    if not name:
+        raise Misuse(
+            "no app: use --app module:variable, for example --app shop.jobs:app, or set STEPWELL_APP, "
+            "or name in section [app] of stepwell.toml"
+        )
+    sys.path.insert(0, os.getcwd())
+    try:
+        app = target.configure(load_app(name), declare_queues=True).open()
+    except AppNotFound as error:
+        if error.__cause__ is None:
+            raise Misuse(str(error)) from error
+        if not verbose:
+            raise Misuse(f"{error} (-v shows the traceback)") from error
+        click.echo(clean(stack_of(error.__cause__), lines=True).rstrip(), err=True)
+        raise Misuse(str(error)) from error
+    if target.named is not None and target.url != app.database.url:
+        raise Misuse(f"--db is {target}, but {name} is on {shown_url(app.database.url)}: leave --db out")
+    if not app.jobs.actions():
+        raise Misuse(f"{name} has no jobs; is the module that defines them imported?")
+    return app

@@ -1,0 +1,49 @@
+"""Adopting rows one by one, after one of a batch could not be adopted: that one is set aside, and the others go on."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from stepwell.enqueue.adopt import ACTOR, BATCH, adopt_new_steps
+from stepwell.enqueue.create import Creator
+from stepwell.model.error_text import describe
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
+from stepwell.store import Database
+from stepwell.store.engine import adoption
+
+_LOGGER: Final = logging.getLogger("stepwell.dispatcher")
+
+
+def adopt_rows(database: Database, creator: Creator) -> int:
+    """Adopt a batch of rows; returns how many were processed."""
+    try:
+        return database.transact(lambda tx: adopt_new_steps(tx, creator, database.now()))
+    except (DatabaseUnavailable, DatabaseBusy):
+        raise
+    except Exception:
+        _LOGGER.exception("cannot adopt new rows of plain SQL together; adopting them one by one")
+        return _adopt_one_by_one(database, creator)
+
+
+def _adopt_one_by_one(database: Database, creator: Creator) -> int:
+    ids = database.read(lambda tx: adoption.new_ids(tx, limit=BATCH))
+    for id in ids:
+        try:
+            database.transact(lambda tx, id=id: adopt_new_steps(tx, creator, database.now(), only=id))  # type: ignore[misc]
+        except (DatabaseUnavailable, DatabaseBusy):
+            raise
+        except Exception as error:
+            _set_aside(database, id, f"the row cannot be adopted: {describe(error)}")
+    return len(ids)
+
+
+def _set_aside(database: Database, id: int, message: str) -> None:
+    """Fail the row where it is, without a place: nothing of it is read or trusted."""
+    _LOGGER.error("step %d is set aside: %s", id, message)
+    try:
+        database.transact(lambda tx: adoption.refuse_step(tx, id=id, actor=ACTOR, message=message, now=database.now()))
+    except (DatabaseUnavailable, DatabaseBusy):
+        raise
+    except Exception:
+        _LOGGER.exception("step %d cannot be set aside either; the next round tries again", id)

@@ -1,0 +1,8 @@
+"""Why is this step not running? Every unmet condition, the steps behind it, and so on down to the root causes."""
+
+from stepwell.look.explain.explanation import explain
+from stepwell.look.explain.found import Source
+from stepwell.look.explain.result import Explanation, Obstacle, RootCause, StepExplanation
+from stepwell.look.explain.sources import SOURCES
+
+__all__ = ["SOURCES", "Explanation", "Obstacle", "RootCause", "Source", "StepExplanation", "explain"]

@@ -1,0 +1,97 @@
+"""The answer to "why is this step not running?", from the chain behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from stepwell.look.explain.chain import Chain
+from stepwell.look.explain.facts import SHOWN, gather
+from stepwell.look.explain.found import Found, Source
+from stepwell.look.explain.result import Explanation, Obstacle, RootCause, StepExplanation
+from stepwell.look.explain.sources import SOURCES
+from stepwell.look.explain.text import state_text
+from stepwell.model.states import State
+from stepwell.model.step import Step
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import sweep
+from stepwell.store.engine.explaining import StepFacts
+
+# Steps behind a step, and root causes, that an explanation contains; it counts the rest.
+LISTED: Final = 100
+# Root causes that a summary names.
+IN_SUMMARY: Final = 3
+# Conditions that say nothing about the step itself: with no other obstacle it is eligible.
+_NOT_OF_THE_STEP: Final = ("breaker", "room", "adoption", "key", "limit", "bookkeeping")
+
+
+def explain(database: Database, step: Step, sources: Sequence[Source] = SOURCES) -> Explanation:
+    """Check a step, and all steps behind it, against the conditions that the dispatcher uses."""
+
+    def look(tx: Transaction) -> Explanation:
+        sweep.use_one_snapshot(tx)
+        return _explanation(Chain(gather(tx, step.id, database.now()), step.id, sources))
+
+    return database.read(look)
+
+
+def _explanation(chain: Chain) -> Explanation:
+    facts = chain.facts
+    asked = _explain_step(facts.steps[chain.start], chain.obstacles[chain.start])
+    others = [step_id for step_id in chain.obstacles if step_id != chain.start]
+    roots = _grouped(chain)
+    return Explanation(
+        step_id=asked.step_id,
+        name=asked.name,
+        state=asked.state,
+        summary=asked.summary + _in_summary(chain, roots),
+        eligible=asked.eligible,
+        obstacles=asked.obstacles,
+        behind=[_explain_step(facts.steps[step_id], chain.obstacles[step_id]) for step_id in others[:LISTED]],
+        behind_more=max(0, len(others) - LISTED) + len(chain.unexamined),
+        roots=roots[:LISTED],
+        roots_more=max(0, len(roots) - LISTED),
+        is_complete=facts.is_complete and not chain.unexamined,
+        expected_at=chain.expected_at(),
+    )
+
+
+def _explain_step(step: StepFacts, found: list[Found]) -> StepExplanation:
+    obstacles = [each.obstacle for each in found]
+    text = "; ".join(obstacle.message for obstacle in obstacles)
+    of_step = [obstacle for obstacle in obstacles if obstacle.condition not in _NOT_OF_THE_STEP]
+    if not obstacles:
+        summary = state_text(step)
+    elif step.state is not State.PENDING:
+        summary = text
+    else:
+        summary = f"waiting: {text}" if of_step else f"ready, but not dispatched: {text}"
+    eligible = step.state is State.PENDING and not of_step
+    return StepExplanation(step.id, step.name, step.state, summary, eligible, obstacles)
+
+
+def _grouped(chain: Chain) -> list[RootCause]:
+    """One root cause may hold up thousands of steps: the same obstacle, removed by the same action."""
+    groups: dict[Obstacle, list[int]] = {}
+    for step_id, found in chain.root_causes():
+        groups.setdefault(found.obstacle, []).append(step_id)
+    return [
+        RootCause(
+            each.condition, each.message, tuple(ids[:SHOWN]), max(0, len(ids) - SHOWN), each.changes_at, each.advice
+        )
+        for each, ids in groups.items()
+    ]
+
+
+def _in_summary(chain: Chain, roots: list[RootCause]) -> str:
+    """The root causes behind other steps; those of the step itself are in its own summary."""
+    behind = [root for root in roots if chain.start not in root.steps]
+    if not behind:
+        return ""
+    texts = [f"{chain.facts.listed(root.steps)}: {root.message}{_advised(root)}" for root in behind[:IN_SUMMARY]]
+    more = f", and {len(behind) - IN_SUMMARY:,} more" if len(behind) > IN_SUMMARY else ""
+    return f". Root cause{'' if len(behind) == 1 else 's'}: {'; '.join(texts)}{more}"
+
+
+def _advised(root: RootCause) -> str:
+    return f" ({' or '.join(root.advice)})" if root.advice else ""

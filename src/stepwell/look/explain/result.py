@@ -1,0 +1,64 @@
+"""What an explanation consists of."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from stepwell.model.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One thing that a step waits for."""
+
+    condition: str
+    message: str
+    steps: tuple[int, ...] = ()  # the first of the steps behind it
+    more: int = 0  # how many further steps are behind it
+    changes_at: datetime | None = None
+    advice: tuple[str, ...] = ()  # commands, each of which removes it
+
+
+@dataclass(frozen=True, slots=True)
+class StepExplanation:
+    """Why one step is in its state."""
+
+    step_id: int
+    name: str
+    state: State
+    summary: str
+    eligible: bool
+    obstacles: list[Obstacle] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class RootCause:
+    """Something that does not wait for another step, with the steps that wait for it."""
+
+    condition: str
+    message: str
+    steps: tuple[int, ...]  # the first of them
+    more: int = 0  # how many more there are
+    changes_at: datetime | None = None
+    advice: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(StepExplanation):
+    """Why a step is in its state, and why the steps that it waits for are in theirs, down to the root causes.
+
+    `expected_at` is the earliest moment at which the step can go on, as far as it is known; a root cause without a
+    moment of its own may delay it further.
+    """
+
+    behind: list[StepExplanation] = field(default_factory=list)  # the nearest first
+    behind_more: int = 0  # how many further steps are behind it
+    roots: list[RootCause] = field(default_factory=list)
+    roots_more: int = 0
+    is_complete: bool = True  # False: there are more steps behind it than were examined
+    expected_at: datetime | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,71 @@
+"""What the jobs of the workers declare: one row for each name of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from stepwell.model.step import Priority
+from stepwell.store.statement import change, query
+from stepwell.store.transaction import Transaction
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of the steps of one action."""
+
+    name: str
+    alias_of: str | None
+    queue: str | None
+    priority: Priority
+    max_retries: int
+    timeout: float
+    cooldown: float
+    concurrency_key: str | None  # a template of the arguments
+    key_function: str | None  # the name of the function that makes the key
+    concurrency_limit: int
+    weight: float
+    max_running: int | None
+
+
+class RecordedAction(Declaration, frozen=True, kw_only=True):
+    recorded_at: datetime
+    recorded_by: str
+
+
+@query
+def declared_actions(tx: Transaction, *, names: Sequence[str]) -> list[Declaration]: ...
+
+
+@query
+def all_actions(tx: Transaction) -> list[RecordedAction]: ...
+
+
+@query
+def aliases_of(tx: Transaction, *, actions: Sequence[str]) -> list[str]: ...
+
+
+@change
+def record_action(
+    tx: Transaction,
+    *,
+    name: str,
+    alias_of: str | None,
+    queue: str | None,
+    priority: str,
+    max_retries: int,
+    timeout: float,
+    cooldown: float,
+    concurrency_key: str | None,
+    key_function: str | None,
+    concurrency_limit: int,
+    weight: float,
+    max_running: int | None,
+    now: datetime,
+    by: str,
+) -> int: ...
+
+
+@change
+def delete_alias(tx: Transaction, *, name: str) -> int: ...

@@ -1,0 +1,3 @@
+-- name: text_as_bytes(id)
+-- The server stores only valid text.
+SELECT NULL WHERE CAST(:id AS bigint) IS NULL;

@@ -1,0 +1,141 @@
+"""Times along a tree: no clock can put a parent's end before its children's, or a start before its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+
+import pytest
+
+from stepwell import Stepwell
+from stepwell.run.ending import Ending
+from stepwell.store.postgres.connections import PostgresConnections
+from stepwell.testing import ManualClock
+from tests.conformance.support.engine import Engine, returned
+from tests.conformance.support.ticks import GROUP
+
+AHEAD = 0.01
+HOUR = 3600.0
+
+
+def _at(engine: Engine, label: str, state: str) -> datetime:
+    return next(change.at for change in reversed(engine.history(label)) if change.to_state == state)
+
+
+def _work(engine: Engine, worker: Stepwell, *labels: str) -> None:
+    """Claim and finish these steps in the process of a worker; the dispatcher is that of the engine."""
+    runner = worker.inline_runner()
+    for label in labels:
+        worker.clock.sleep(AHEAD)  # each ends later than the one before, by this clock alone
+        engine.tick()
+        claims = {claim.step.label: claim for claim in runner.claim(10)}
+        for name, claim in claims.items():
+            returned(runner._finisher, claim, name)
+        assert label in claims
+    runner.close()
+    engine.tick()
+
+
+@pytest.fixture
+def processes(shared_database_url: str) -> Iterator[tuple[Engine, Stepwell]]:
+    """A dispatcher, and a worker whose clock is ahead."""
+    clock, ahead = ManualClock(), ManualClock()
+    ahead.advance(AHEAD)
+    with ExitStack() as stack:
+        engine = Engine(stack.enter_context(Stepwell(shared_database_url, clock=clock)), clock)
+        worker = stack.enter_context(Stepwell(shared_database_url, clock=ahead))
+        Engine(worker, ahead)
+        yield engine, worker
+        assert engine.app.check_invariants() == []
+
+
+def test_a_parent_does_not_complete_before_its_children_by_a_clock_that_is_behind(
+    processes: tuple[Engine, Stepwell],
+) -> None:
+    engine, worker = processes
+    engine.plant("root(first, second)", group=GROUP)
+    _work(engine, worker, "root", "first")
+    assert engine.states() == {"root": "Completed", "first": "Completed", "second": "Completed"}
+    for label in ("first", "second"):
+        assert _at(engine, label, "Completed") <= _at(engine, "root", "Completed")
+
+
+def test_a_parent_does_not_fail_before_its_children_by_a_clock_that_is_behind(
+    processes: tuple[Engine, Stepwell],
+) -> None:
+    engine, worker = processes
+    engine.plant("root(bad)", group=GROUP)
+    _work(engine, worker, "root")
+    worker.clock.sleep(AHEAD)
+    runner = worker.inline_runner()
+    engine.tick()
+    (claim,) = runner.claim(1)
+    runner._finisher.write(claim, Ending(verb="fail", reason="error", error="broken"))
+    engine.tick()
+    runner.close()
+    assert engine.state("root") == "Failed"
+    assert _at(engine, "bad", "Failed") <= _at(engine, "root", "Failed")
+
+
+def _misread(app: Stepwell, seconds: float) -> None:
+    app.database.now()
+    connections = app.database.connections
+    assert isinstance(connections, PostgresConnections)
+    assert connections._reading is not None
+    time, elapsed = connections._reading
+    connections._reading = time + timedelta(seconds=seconds), elapsed
+
+
+@pytest.fixture
+def server_clocks(postgres_url: str) -> Iterator[tuple[Engine, Stepwell]]:
+    """The same with the clock of the server, which two processes have read with different delays."""
+    with ExitStack() as stack:
+        engine = Engine(stack.enter_context(Stepwell(postgres_url)), ManualClock())
+        worker = stack.enter_context(Stepwell(postgres_url))
+        Engine(worker, ManualClock())
+        _misread(engine.app, -HOUR)
+        _misread(worker, HOUR)
+        yield engine, worker
+        assert engine.app.check_invariants() == []
+
+
+def test_the_server_decides_the_time_of_every_transition_on_postgres(server_clocks: tuple[Engine, Stepwell]) -> None:
+    engine, worker = server_clocks
+    now = engine.sql("SELECT clock_timestamp() AS now")[0]["now"]
+    engine.plant("root(first > second), source, sink<source", group=GROUP)
+    runner = worker.inline_runner()
+    _misread(engine.app, 2 * HOUR)  # or the worker would not count as alive
+    for _ in range(6):
+        engine.tick()
+        for claim in runner.claim(10):
+            returned(runner._finisher, claim, None)
+    runner.close()
+    assert set(engine.states().values()) == {"Completed"}
+    later = engine.sql("SELECT clock_timestamp() AS now")[0]["now"]
+    for label in engine.refs:
+        for change in engine.history(label)[1:]:
+            assert now <= change.at <= later
+    assert _at(engine, "first", "Completed") <= _at(engine, "second", "Running") <= _at(engine, "root", "Completed")
+    assert _at(engine, "source", "Completed") <= _at(engine, "sink", "Running")
+
+
+@pytest.mark.one_database  # on PostgreSQL the clock of the server decides
+def test_a_clock_that_was_set_back_does_not_put_a_start_before_its_cause_on_sqlite(engine: Engine) -> None:
+    engine.plant("root(first > second, !unused), source, sink<source, chain > next", group=GROUP)
+    for _ in range(30):
+        engine.app.run_until_idle(slots=1, max_rounds=10_000)
+        engine.clock.adjust(-HOUR)
+    assert engine.app.check_invariants() == []
+
+
+def test_a_child_is_not_created_before_its_parent_began(processes: tuple[Engine, Stepwell]) -> None:
+    engine, worker = processes
+    engine.plant("root", group=GROUP)
+    runner = worker.inline_runner()
+    engine.tick()
+    (claim,) = runner.claim(1)
+    engine.add("child", parent=engine["root"])
+    returned(runner._finisher, claim, None)
+    runner.close()
+    assert engine.history("child")[0].at >= _at(engine, "root", "Running")

@@ -1,0 +1,68 @@
+"""Commands that load an app besides `worker` and `up`, and workers of some groups, as separate processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from stepwell import Stepwell
+from tests.unit.cli.support import finished, process
+
+SHOP = """
+from stepwell import Stepwell
+
+app = Stepwell("{url}")
+
+
+@app.job(queue="emails", retries=0, timeout=5, concurrency_key=lambda to: f"to:{{to}}")
+def mail(to: str) -> str:
+    return to
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> tuple[Path, str]:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    Stepwell(url).open().close()
+    (tmp_path / "shop.py").write_text(SHOP.format(url=url), encoding="utf-8")
+    return tmp_path, url
+
+
+def test_enqueue_with_an_app_computes_a_key_that_is_a_function_and_checks_arguments(shop: tuple[Path, str]) -> None:
+    folder, url = shop
+    made = finished(
+        "enqueue", "mail", "--app", "shop:app", "--arguments", '{"to": "ann"}', "--json", cwd=folder, url=url
+    )
+    step = json.loads(made.stdout)
+    assert (step["queue"], step["max_retries"], step["concurrency_key"]) == ("emails", 0, "to:ann")
+    assert made.stderr == ""
+    bad = finished("enqueue", "mail", "--app", "shop:app", "--arguments", '{"whom": 1}', cwd=folder, url=url)
+    assert (bad.returncode, "mail" in bad.stderr) == (1, True)
+
+
+def test_a_dispatcher_with_an_app_records_its_jobs(shop: tuple[Path, str]) -> None:
+    folder, url = shop
+    with process(url, "dispatcher", "--app", "shop:app", cwd=folder) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline().startswith("Dispatching")
+        started.send_signal(signal.SIGTERM)
+        assert started.wait() == 0
+    with Stepwell(url) as app:
+        assert [(row["name"], row["queue"]) for row in app.reader.jobs()] == [("mail", "emails")]
+
+
+@pytest.mark.parametrize("command", ["worker", "up"])
+def test_a_worker_of_some_groups_says_so_and_serves_them_alone(shop: tuple[Path, str], command: str) -> None:
+    folder, url = shop
+    groups = ["--group", "alpha", "--group", "beta"]
+    with process(url, command, "--app", "shop:app", "--slots", "1", *groups, cwd=folder) as started:
+        assert started.stdout is not None
+        lines = iter(started.stdout.readline, "")
+        assert "Groups: alpha, beta.\n" in (line for line in lines)
+        with Stepwell(url) as app:
+            assert [row["groups"] for row in app.workers()] == [["alpha", "beta"]]
+        started.send_signal(signal.SIGTERM)
+        assert started.wait() == 0
