@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "show": ("look", "Show one step with its history."),
         "tree": ("look", "Show a step with its descendants."),
         "explain": ("look", "Explain why a step is not running."),
+        "workflows": ("workflows", "List, start, check and steer declared workflows."),
         "stats": ("overview", "Show counts by state, breaker and workers."),
         "groups": ("overview", "List groups: unfinished steps, last ticks, locks."),
         "ticks": ("overview", "Show the tick log."),

@@ -151,7 +151,8 @@ class Run:
         """Hold back its Pending steps; what runs continues."""
         self._app.actions.pause_workflow(self.id, who, why)
 
-    def resume(self, *, who: str) -> None:
+    def resume(self, *, who: str, why: str | None = None) -> None:
+        """Resume it after a pause."""
         self._app.actions.resume_workflow(self.id, who)
 
     def rerun(self, step: DeclaredStep[Any] | str, *, who: str, why: str | None = None) -> Run:

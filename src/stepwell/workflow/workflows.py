@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
+from stepwell.store.engine import workflows as verbs
+from stepwell.store.engine.workflows import ListedWorkflow
 from stepwell.workflow.context import context_of
 from stepwell.workflow.environments import VARIABLE
 from stepwell.workflow.request import RequestOptions
@@ -132,6 +134,14 @@ class Workflows:
         if conflicts := list(self._conflicts(workflow)):
             raise WorkflowDefinitionError(*conflicts)
         return self._by_key().get(workflow.key, workflow)
+
+    def newest(self, *, state: str | None = None, name: str | None = None, limit: int = 20) -> list[ListedWorkflow]:
+        """The workflows that were started last, with their steps in numbers."""
+        return self.app.database.read(lambda tx: verbs.newest_workflows(tx, state=state, name=name, limit=limit))
+
+    def ids_like(self, beginning: str) -> list[str]:
+        """The ids of at most ten workflows that begin with this."""
+        return self.app.database.read(lambda tx: verbs.workflow_ids_like(tx, beginning=beginning.lower()))
 
     def run(self, workflow_id: str) -> Run:
         """A workflow that was started, by its id."""

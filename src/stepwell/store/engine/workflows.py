@@ -40,6 +40,22 @@ class WorkflowRow(msgspec.Struct, frozen=True):
     updated_at: datetime
 
 
+class ListedWorkflow(msgspec.Struct, frozen=True):
+    """A workflow as a list shows it."""
+
+    id: str
+    namespace: str
+    name: str
+    version: str
+    state: str
+    initiator: str | None
+    created_at: datetime
+    execution_status: str
+    total: int
+    completed: int
+    skipped: int
+
+
 class WorkflowTransition(msgspec.Struct, frozen=True):
     """One row of a workflow's history."""
 
@@ -221,6 +237,14 @@ def workflow_with_identity(tx: Transaction, *, identity: str) -> str | None: ...
 
 @query
 def workflow(tx: Transaction, *, id: str) -> WorkflowRow | None: ...
+
+
+@query
+def newest_workflows(tx: Transaction, *, state: str | None, name: str | None, limit: int) -> list[ListedWorkflow]: ...
+
+
+@query
+def workflow_ids_like(tx: Transaction, *, beginning: str) -> list[str]: ...
 
 
 @query

@@ -14,6 +14,19 @@ SELECT id FROM steps_workflows WHERE identity = :identity;
 -- name: workflow(id)
 SELECT * FROM steps_workflows WHERE id = :id;
 
+-- name: newest_workflows(state, name, limit)
+SELECT w.id, w.namespace, w.name, w.version, w.state, w.initiator, w.created_at, e.execution_status, e.total, e.completed, e.skipped
+FROM (SELECT * FROM steps_workflows
+      WHERE (CAST(:state AS text) IS NULL OR state = CAST(:state AS text))
+        AND (CAST(:name AS text) IS NULL OR name = CAST(:name AS text))
+      ORDER BY id DESC LIMIT :limit) AS w
+CROSS JOIN steps_workflow_execution e WHERE e.workflow_id = w.id
+ORDER BY w.id DESC;
+
+-- name: workflow_ids_like(beginning)
+SELECT id FROM steps_workflows
+WHERE substr(CAST(id AS text), 1, length(:beginning)) = :beginning ORDER BY id DESC LIMIT 10;
+
 -- name: workflow_transitions(id)
 SELECT * FROM steps_workflow_transitions WHERE workflow_id = :id ORDER BY id;
 
