@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from stepwell.model.clock import Clock
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
@@ -24,6 +24,9 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
 
 T = TypeVar("T")
+
+# Called when a transaction begins, and just before and just after the commit of one that may write.
+Watch: TypeAlias = Callable[[Literal["begin", "before", "after"], Transaction | None], None]
 
 # A conflict lasts as long as the other transaction: milliseconds. 40 tries with up to 50 ms between them outlast a
 # burst of 8 writers (measured: at most 6 tries) and take no more than two seconds.
@@ -44,6 +47,7 @@ class Database(ABC):
         self.url = url
         self.clock = clock
         self.hooks = ChangeHooks()
+        self.watch: Watch | None = None  # for tests that crash at a commit
         self._prepare = prepare
         self._opening = threading.RLock()
         self._is_open = self._is_preparing = False
@@ -89,11 +93,16 @@ class Database(ABC):
         """
         self.open()
         started = time.monotonic()
+        watch = self.watch
         for attempt in range(CONFLICT_TRIES):
             try:
-                with self._transaction(write, single) as tx:
+                if watch is not None:
+                    watch("begin", None)
+                with self._transaction(write, single and watch is None) as tx:
                     result = work(tx)
                     tx.finalize()
+                    if watch is not None and write:
+                        watch("before", tx)
             except Conflict as conflict:
                 if attempt + 1 == CONFLICT_TRIES or time.monotonic() - started > CONFLICT_SECONDS:
                     was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
@@ -104,6 +113,8 @@ class Database(ABC):
                 # Real time, not the injected clock: another process is in the way.
                 time.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
             else:
+                if watch is not None and write:
+                    watch("after", tx)
                 if tx.changes or tx.workflow_changes:
                     self.hooks.committed(tx.changes, tx.workflow_changes)
                 return result

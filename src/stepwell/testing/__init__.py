@@ -1,8 +1,12 @@
-"""Tools for testing code that uses Stepwell: a manual clock, and a job whose arguments choose its outcome."""
+"""Tools for testing code that uses Stepwell: docs/testing.md."""
 
 from __future__ import annotations
 
+from stepwell.testing.binding import bound
 from stepwell.testing.clock import ManualClock
+from stepwell.testing.enqueued import assert_enqueued, enqueued, refute_enqueued
+from stepwell.testing.inline import run
 from stepwell.testing.jobs import behave
+from stepwell.testing.settle import settle
 
-__all__ = ["ManualClock", "behave"]
+__all__ = ["ManualClock", "assert_enqueued", "behave", "bound", "enqueued", "refute_enqueued", "run", "settle"]
