@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from stepwell.testing.binding import bound
 from stepwell.testing.clock import ManualClock
+from stepwell.testing.crash import CrashFailure, CrashReport, crash_everywhere
+from stepwell.testing.crash_point import CrashPoint
 from stepwell.testing.enqueued import assert_enqueued, enqueued, refute_enqueued
 from stepwell.testing.inline import run
 from stepwell.testing.jobs import behave
 from stepwell.testing.settle import settle
 
-__all__ = ["ManualClock", "assert_enqueued", "behave", "bound", "enqueued", "refute_enqueued", "run", "settle"]
+__all__ = [
+    "CrashFailure",
+    "CrashPoint",
+    "CrashReport",
+    "ManualClock",
+    "assert_enqueued",
+    "behave",
+    "bound",
+    "crash_everywhere",
+    "enqueued",
+    "refute_enqueued",
+    "run",
+    "settle",
+]

@@ -42,8 +42,8 @@ def settle(app: Stepwell, *, within: float | timedelta | None = None) -> int:
         clock.move_to(due)
         runs += app.run_until_idle()
     raise StepwellError(
-        f"steps are still due after the clock was moved {MAX_MOVES} times, to {clock.now():%Y-%m-%d %H:%M:%S}; the next "
-        f"ones: {_next_steps(app)}. A job that always reschedules itself never settles: pass within="
+        f"steps are still due after the clock was moved {MAX_MOVES} times, to {clock.now():%Y-%m-%d %H:%M:%S}; next: "
+        f"{_next_steps(app)}. A job that always reschedules itself never settles: pass within="
     )
 
 
