@@ -1,4 +1,7 @@
-"""The pytest plugin of Stepwell: fixtures that bind an app to a fresh database. Nothing is imported until one is used."""
+"""The pytest plugin of Stepwell: fixtures that bind an app to a fresh database.
+
+Nothing of Stepwell is imported until one of them is used.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def stepwell_clock() -> ManualClock:
 
 @pytest.fixture
 def stepwell_url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of an empty database for one test: in memory, or like the one that the ini option `stepwell_url` names."""
+    """The URL of an empty database for one test: in memory, or like the one of the ini option `stepwell_url`."""
     named = str(request.config.getini("stepwell_url"))
     if named == "sqlite://":
         yield named
@@ -60,8 +63,8 @@ def stepwell_app(request: pytest.FixtureRequest, stepwell_bind: Bind) -> Stepwel
     name = str(request.config.getini("stepwell_app") or "")
     if not name:
         raise pytest.UsageError(
-            "the fixture stepwell_app does not know your app: set `stepwell_app = module:variable` in the configuration "
-            "of pytest, or use the fixture stepwell_bind: stepwell_bind(app)"
+            "the fixture stepwell_app does not know your app: set `stepwell_app = module:variable` in the "
+            "configuration of pytest, or use the fixture stepwell_bind: stepwell_bind(app)"
         )
     from stepwell.service.locate import load_app
 

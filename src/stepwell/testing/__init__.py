@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from stepwell.testing.assertions import assert_enqueued, enqueued, refute_enqueued
 from stepwell.testing.binding import bound
 from stepwell.testing.clock import ManualClock
 from stepwell.testing.crash import CrashFailure, CrashReport, crash_everywhere
 from stepwell.testing.crash_point import CrashPoint
-from stepwell.testing.enqueued import assert_enqueued, enqueued, refute_enqueued
 from stepwell.testing.inline import run
 from stepwell.testing.jobs import behave
-from stepwell.testing.settle import settle
+from stepwell.testing.settling import settle
 
 __all__ = [
     "CrashFailure",

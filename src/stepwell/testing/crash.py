@@ -15,7 +15,7 @@ from stepwell.testing.clock import ManualClock
 from stepwell.testing.crash_point import Commits, CrashPoint
 from stepwell.testing.crash_run import CrashRun
 from stepwell.testing.final_state import Compare, FinalState, state_and_result, violations
-from stepwell.testing.settle import settle
+from stepwell.testing.settling import settle
 from stepwell.workflow.workflow import Workflow
 
 if TYPE_CHECKING:

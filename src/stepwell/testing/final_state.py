@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stepwell.model import codec
 from stepwell.model.states import State
 from stepwell.model.step import Step
-from stepwell.testing.enqueued import all_steps
+from stepwell.testing.assertions import all_steps
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -58,7 +58,7 @@ def _endings(counted: Counter[tuple[str, str]], name: str) -> str:
 
 
 def _described(step: Step) -> str:
-    place = "" if step.index is None else f"[{step.index}]"
+    place = f"[{step.index}]" if (step.index or 1) > 1 else ""
     return f"{step.name}{place} {codec.encode(step.arguments)}"
 
 

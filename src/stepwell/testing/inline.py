@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, Unpack, overload
 
 from stepwell.define.definition import JobDefinition
 from stepwell.enqueue.handle import Handle
-from stepwell.testing.settle import manual_clock, settle
+from stepwell.testing.settling import manual_clock, settle
 from stepwell.workflow.request import RequestOptions
 from stepwell.workflow.run import Run
 from stepwell.workflow.workflow import Workflow
