@@ -41,13 +41,13 @@ class Database(ABC):
     dialect: str
     is_shared = True  # whether other processes can open it
     max_connections: int | None = None  # to PostgreSQL, if set before it is opened
+    watch: Watch | None = None  # for tests that crash at a commit
 
     def __init__(self, url: str, clock: Clock, prepare: Callable[[Any], None] | None = None) -> None:
         """`prepare` runs once, after the first connection and before any other use: it checks or creates the schema."""
         self.url = url
         self.clock = clock
         self.hooks = ChangeHooks()
-        self.watch: Watch | None = None  # for tests that crash at a commit
         self._prepare = prepare
         self._opening = threading.RLock()
         self._is_open = self._is_preparing = False
