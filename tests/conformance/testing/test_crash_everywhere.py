@@ -69,6 +69,13 @@ def test_trees_retries_delays_checkpoints_and_gates_survive_every_crash() -> Non
     assert rescued[1] > 2  # crashes did hit running steps
 
 
+def test_nothing_that_code_does_after_the_crash_is_stored() -> None:
+    """A crash at a checkpoint is an exception in the code of the job: it must not end as an error of the job."""
+    app = Stepwell("sqlite://")
+    job = behave(app)
+    crash_everywhere(lambda: job.options(max_retries=0).enqueue(checkpoint=1), app=app)
+
+
 def test_a_side_effect_that_is_not_idempotent_is_found_by_the_check(shop: Stepwell) -> None:
     def begin() -> None:
         effects.clear()
