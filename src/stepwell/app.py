@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar, Unpack
 
 from stepwell.define.decorator import JobDecorator
@@ -84,12 +85,18 @@ class Stepwell:
         self.jobs = Registry()
         self.job = JobDecorator(self)
         self.queues = DeclaredQueues(queues, self.jobs)
-        self.clock: Clock = clock or SystemClock()
+        self.events = Events()
+        self.workflows = Workflows(self)
         self._migrates = migrate_schema
+        self._crews: list[Crew] = []
+        self._attach(url, clock or SystemClock())
+
+    def _attach(self, url: str, clock: Clock) -> None:
+        """Build everything that belongs to one database."""
+        self.clock = clock
         self.database = open_database(url, self.clock, self._prepare)
         uuids = Uuid7Generator()
         self.breaker = Breaker(self.database)
-        self.events = Events()
         self.events.follow(self.database.hooks)
         self.limits = Limits(self.database)
         self.running_steps = RunningSteps(self.database, self.jobs, uuids)
@@ -101,8 +108,23 @@ class Stepwell:
         self.actions = Actions(self.database)
         self.workflow_engine = WorkflowEngine(self.database, self._creator, self.jobs, uuids, self.actions)
         self.reader = Reader(self.database)
-        self.workflows = Workflows(self)
-        self._crews: list[Crew] = []
+
+    @contextmanager
+    def bound_to(self, url: str, clock: Clock | None = None) -> Iterator[Self]:
+        """Use another database inside a `with` block, with the same jobs, workflows and subscribers.
+
+        `stepwell.testing.bound` is this with a manual clock. The database is closed at the end, and subscribers that
+        were added meanwhile are removed.
+        """
+        before = self.__dict__.copy()
+        self.events = self.events.copy()
+        try:
+            self._attach(url, clock or SystemClock())
+            yield self
+        finally:
+            if self.database is not before["database"]:
+                self.close()
+            self.__dict__.update(before)
 
     def open(self) -> Self:
         """Connect and check the schema now; otherwise the first use does. After `close`, this opens it again."""

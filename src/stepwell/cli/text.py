@@ -8,6 +8,8 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
 # Of groups and queues in tables; `show` and JSON have the whole name.
 NAME_WIDTH: Final = 16
 # Not escaped by JSON, but interpreted by terminals: DEL, C1 controls, marks that change the direction of text.
@@ -107,6 +109,8 @@ def _plain(value: Any) -> Any:
             return [_plain(item) for item in value]
         case BaseException():
             return f"{type(value).__name__}: {value}"
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     return value

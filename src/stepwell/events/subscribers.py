@@ -29,6 +29,12 @@ class Events:
     def __init__(self) -> None:
         self._subscribers: list[tuple[type[Event], Callable[[Any], None]]] = []
 
+    def copy(self) -> Events:
+        """The same subscribers; one that is added to the copy is not added here."""
+        copied = Events()
+        copied._subscribers += self._subscribers
+        return copied
+
     def on(self, kind: type[E]) -> Callable[[Callable[[E], None]], Callable[[E], None]]:
         """Subscribe a function to the events of a class and its subclasses."""
 

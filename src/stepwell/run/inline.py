@@ -27,6 +27,7 @@ from stepwell.run.finish import Finisher
 from stepwell.run.heartbeat import ThreadHeartbeat
 from stepwell.run.log_fields import log_ending
 from stepwell.run.running import RunningStep
+from stepwell.run.time_limits import abandoned
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Database
 
@@ -132,6 +133,8 @@ class InlineRunner:
         except (KeyboardInterrupt, CancelledError):  # meant for the caller, not for the job
             self._finisher.hand_back(claim)
             raise
+        if step.is_overdue and ending.verb != "lost":  # it cannot be cut here, but its result is ignored like elsewhere
+            ending = abandoned(claim, self._registry)
         try:
             state = self._finisher.write(claim, ending)
         except DatabaseUnavailable:

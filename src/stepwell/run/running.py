@@ -66,6 +66,11 @@ class RunningStep(StepFacts):
         return self.timeout > 0 and self._clock.monotonic() - self._started >= self.timeout
 
     @property
+    def is_overdue(self) -> bool:
+        """The cooldown after the timeout has passed as well: a worker has ended the run by now."""
+        return self.timeout > 0 and self._clock.monotonic() - self._started > self.timeout + self.cooldown
+
+    @property
     def cancel_requested(self) -> bool:
         """The step was cancelled, skipped or failed from outside; its result will be ignored."""
         return self._channel.cancel_requested()

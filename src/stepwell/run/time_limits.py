@@ -62,7 +62,12 @@ class TimeLimits:
     def _ending(self, run: Run) -> Ending:
         if run.cancelled:
             return Ending(verb="lost")  # only to release the lease
-        step = run.claim.step
-        message = f"run abandoned {step.cooldown:g} s after its timeout of {step.timeout:g} s"
-        _LOGGER.warning("step %d (%s): %s", run.claim.step_id, step.action, message)
-        return not_completed(step.cooldown, self._registry[step.action].policy.max_not_completed, message)
+        return abandoned(run.claim, self._registry)
+
+
+def abandoned(claim: Claim, registry: Registry) -> Ending:
+    """The ending of a run that exceeded its time: whatever it does or returns later is ignored."""
+    step = claim.step
+    message = f"run abandoned {step.cooldown:g} s after its timeout of {step.timeout:g} s"
+    _LOGGER.warning("step %d (%s): %s", claim.step_id, step.action, message)
+    return not_completed(step.cooldown, registry[step.action].policy.max_not_completed, message)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from stepwell.model.clock import Clock
 from stepwell.model.errors import AppClosed, DatabaseBusy, DatabaseUnavailable
@@ -26,6 +26,9 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
 
 T = TypeVar("T")
+
+# Called when a transaction begins, and just before and just after the commit of one that may write.
+Watch: TypeAlias = Callable[[Literal["begin", "before", "after"], Transaction | None], None]
 
 # A conflict lasts as long as the other transaction: milliseconds. 40 tries with up to 50 ms between them outlast a
 # burst of 8 writers (measured: at most 6 tries) and take no more than two seconds.
@@ -45,6 +48,7 @@ class Database:
     # PostgreSQL ends a transaction that is idle for a third of the shortest lease of this process, or for this time.
     lease_seconds = LEASE_SECONDS
     idle_seconds: float | None = None
+    watch: Watch | None = None  # for tests that crash at a commit
 
     def __init__(
         self,
@@ -153,11 +157,16 @@ class Database:
         """
         connections = self.connections
         started = time.monotonic()
+        watch = self.watch
         for attempt in range(CONFLICT_TRIES):
             try:
-                with connections.transaction(write, single) as tx:
+                if watch is not None:
+                    watch("begin", None)
+                with connections.transaction(write, single and watch is None) as tx:
                     result = work(tx)
                     tx.finalize()
+                    if watch is not None and write:
+                        watch("before", tx)
             except Conflict as conflict:
                 if isinstance(conflict, Suspended):
                     started = time.monotonic()  # the time before that was not spent waiting for others
@@ -170,6 +179,8 @@ class Database:
                 # Real time, not the injected clock: another process is in the way.
                 time.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
             else:
+                if watch is not None and write:
+                    watch("after", tx)
                 if tx.changes or tx.workflow_changes:
                     self.hooks.committed(tx.changes, tx.workflow_changes)
                 return result

@@ -27,10 +27,17 @@ class ManualClock:
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
 
-    def advance(self, seconds: float) -> None:
-        """Advance the clock."""
-        self._now += timedelta(seconds=seconds)
-        self._elapsed += seconds
+    def advance(self, by: float | timedelta) -> None:
+        """Advance the clock by this many seconds, or by a timedelta."""
+        delta = by if isinstance(by, timedelta) else timedelta(seconds=by)
+        if delta < timedelta(0):
+            raise ValueError(f"a clock cannot be moved back: advance({by!r})")
+        self._now += delta
+        self._elapsed += delta.total_seconds()
+
+    def move_to(self, moment: datetime) -> None:
+        """Advance the clock to a point in time."""
+        self.advance(moment - self._now)
 
     def adjust(self, seconds: float) -> None:
         """Set the wall clock forward, or back (a negative number), as a correction of a machine's clock does."""

@@ -27,6 +27,7 @@ from stepwell.workflow.template import DEFAULT_NAMESPACE, Template
 from stepwell.workflow.words import suggestion
 
 if TYPE_CHECKING:
+    from stepwell.app import Stepwell
     from stepwell.workflow.workflows import Workflows
 
 C = TypeVar("C")
@@ -69,6 +70,10 @@ class Workflow(Generic[C]):
         self._declared: Template | None = None
         self._environments = Environments(environments)
         self.replace = replace
+
+    @property
+    def app(self) -> Stepwell:
+        return self._workflows.app
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ EXAMPLES = [
     pytest.param(block, id=f"{page.name}-{number}")
     for page in PAGES
     for number, block in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1)
+    if not block.startswith("# test_")  # a file of tests: test_testing_page.py runs it with pytest
 ]
 
 
