@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
+from stepwell.model.decision import EXPIRES_AT, OPENED_AT, REFUSED_ANSWER
 from stepwell.model.reasons import DORMANT, PARENT_NOT_RUNNABLE
 from stepwell.model.states import CONCLUDED, TERMINAL, State
 from stepwell.model.step import Step
@@ -51,10 +52,11 @@ def explain(database: Database, step: Step) -> Explanation:
     def look(tx: Transaction) -> list[Obstacle]:
         readiness = explaining.readiness(tx, id=step.id)
         assert readiness is not None
-        return [obstacle for condition in _CONDITIONS for obstacle in condition(tx, step, readiness, database.now())]
+        conditions = _CONDITIONS if step.kind == "gate" else (*_CONDITIONS, *_CONDITIONS_OF_RUNS)
+        return [obstacle for condition in conditions for obstacle in condition(tx, step, readiness, database.now())]
 
     obstacles = database.read(look)
-    row_facts = [o for o in obstacles if o.condition not in ("breaker", "room", "adoption", "key", "limit")]
+    row_facts = [o for o in obstacles if o.condition not in ("breaker", "room", "adoption", "key", "limit", "decision")]
     if not obstacles:
         summary = "ready: the next tick of its group dispatches it"
     elif not row_facts:
@@ -143,6 +145,28 @@ def _workflow(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> I
     yield Obstacle("workflow", f"its workflow was paused by {pause.paused_by} at {pause.paused_at:%H:%M:%S}{why}")
 
 
+def _decision(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
+    if facts.status == "undecided":
+        what = "opens this gate" if step.kind == "gate" else "decides whether it runs"
+        yield Obstacle("decision", f"the next tick checks its condition and its inputs, and {what}")
+    if facts.status == "gate":
+        yield _open_gate(step.decision or {})
+
+
+def _open_gate(decision: dict[str, Any]) -> Obstacle:
+    opened, expires, refused = (decision.get(key) for key in (OPENED_AT, EXPIRES_AT, REFUSED_ANSWER))
+    until = datetime.fromisoformat(expires) if expires else None
+    message = (
+        f"an open gate that waits for an answer since {datetime.fromisoformat(opened):%Y-%m-%d %H:%M:%S} UTC"
+        if opened
+        else ""
+    )
+    message += f"; it expires at {until:%Y-%m-%d %H:%M:%S} UTC" if until else ""
+    if refused:
+        message += f". An answer by {refused['answered_by']} was refused: {refused['why']}"
+    return Obstacle("gate", message, changes_at=until)
+
+
 def _workers(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Iterator[Obstacle]:
     if not explaining.lane_is_served(tx, queue=step.queue, action=step.action, now=now):
         yield Obstacle("workers", f"no live worker serves queue {step.queue!r} and action {step.action!r}")
@@ -195,10 +219,11 @@ def _room(tx: Transaction, step: Step, facts: Readiness, now: datetime) -> Itera
         )
 
 
-_CONDITIONS: tuple[Callable[[Transaction, Step, Readiness, datetime], Iterator[Obstacle]], ...] = (
-    _not_placed, _not_due, _parent, _order, _dependencies, _unsatisfiable, _retries, _workflow, _workers, _breaker,
-    _key, _limits, _room,
+_Condition: TypeAlias = Callable[[Transaction, Step, Readiness, datetime], Iterator[Obstacle]]
+_CONDITIONS: tuple[_Condition, ...] = (
+    _not_placed, _not_due, _parent, _order, _dependencies, _unsatisfiable, _retries, _workflow, _decision,
 )  # fmt: skip
+_CONDITIONS_OF_RUNS: tuple[_Condition, ...] = (_workers, _breaker, _key, _limits, _room)  # a gate is never run
 
 
 def _describe_state(database: Database, step: Step) -> str:

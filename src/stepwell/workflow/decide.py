@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from stepwell.model import codec
+from stepwell.model.decision import EXPIRES_AT, OPENED_AT, SKIPPED_INPUT, WHEN
 from stepwell.model.reasons import CONDITION_NOT_MET, INPUT_SKIPPED
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import UndecidedStep
-from stepwell.workflow.gates import EXPIRES_AT, OPENED_AT, close_due_gates
+from stepwell.workflow.gates import close_due_gates
 from stepwell.workflow.inputs import decode_plan, sources_of
 from stepwell.workflow.sources import Sources, load_sources
 from stepwell.workflow.template import StepTemplate
 from stepwell.workflow.values import is_met
 
 BATCH: Final = 500  # steps per tick; the next tick follows at once
+MAX_TEXT: Final = 1_000  # of a value in a record of a decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def _decide(
     tx: Transaction, step: UndecidedStep, plan: StepTemplate, sources: Sources | None, actor: str, now: datetime
 ) -> None:
     decision = Decision(None, None, {}) if sources is None else decision_of(plan, sources)  # None: decided earlier
-    found = dict(decision.found)
+    found = decision.found if sources is not None else {WHEN: kept} if (kept := (step.decision or {}).get(WHEN)) else {}
     if decision.reason is not None:
         workflows.skip_undecided(
             tx,
@@ -75,8 +79,9 @@ def _decide(
         return
     if step.kind == "gate":
         expires = None if plan.expires is None else now + timedelta(seconds=plan.expires)
-        found |= {OPENED_AT: now.isoformat(), EXPIRES_AT: expires and expires.isoformat()}
+        found = found | {OPENED_AT: now.isoformat(), EXPIRES_AT: expires and expires.isoformat()}
         workflows.record_decision(tx, id=step.id, decision=codec.encode(found), dispatch_after=None)
+        workflows.delete_answer(tx, id=step.id)  # it was given before an operator's retry, and not applied
         workflows.open_gate(tx, id=step.id, due_at=expires)
         tx.touch(step.workflow_id, actor)
         return
@@ -90,16 +95,25 @@ def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
     found: dict[str, Any] = {}
     for condition in plan.conditions:
         value = sources.value(condition.path)
-        found[str(condition.path)] = {"wanted": list(condition.values), "found": value}
+        found[str(condition.path)] = {"wanted": list(condition.values), "found": _recorded(value)}
         if not is_met(condition, value):
             wanted = " or ".join(codec.encode(each) for each in condition.values)
-            message = f"{condition.path} is {codec.encode(value)}, not {wanted}"
-            return Decision(CONDITION_NOT_MET, codec.clean_text(message, 1_000), {"when": found})
-    record = {"when": found} if found else {}
+            message = f"{condition.path} is {_text(value)}, not {wanted}"
+            return Decision(CONDITION_NOT_MET, codec.clean_text(message, MAX_TEXT), {WHEN: found})
+    record = {WHEN: found} if found else {}
     for name in _skipped_inputs(plan, sources):
         message = f"its input {name!r} was skipped"
-        return Decision(INPUT_SKIPPED, message, {**record, "skipped": name})
+        return Decision(INPUT_SKIPPED, message, {**record, SKIPPED_INPUT: name})
     return Decision(None, None, record)
+
+
+def _recorded(value: Any) -> Any:
+    """The value that was found, or the beginning of its text: the list of a map may exceed what a column may hold."""
+    return value if not isinstance(value, dict | list) or len(_text(value)) < MAX_TEXT else _text(value)
+
+
+def _text(value: Any) -> str:
+    return codec.clean_text(msgspec.json.encode(value).decode(), MAX_TEXT)
 
 
 def _skipped_inputs(plan: StepTemplate, sources: Sources) -> Iterator[str]:

@@ -109,6 +109,7 @@ class UndecidedStep(msgspec.Struct, frozen=True):
     plan: str
     undecided: str | None
     trigger_rule: str
+    decision: Json
 
 
 class DueGate(msgspec.Struct, frozen=True):
@@ -131,6 +132,8 @@ class LockedGate(msgspec.Struct, frozen=True):
     label: str | None
     template: str | None
     state: State
+    actor: str | None
+    completed_at: datetime | None
     kind: str
     plan: str | None
     decision: Json
@@ -330,6 +333,10 @@ def delete_answer(tx: Transaction, *, id: int) -> int: ...
 
 @change
 def postpone_gate(tx: Transaction, *, id: int, due_at: datetime | None) -> int: ...
+
+
+@change
+def record_refusal(tx: Transaction, *, id: int, decision: str) -> int: ...
 
 
 @transition_in_tick

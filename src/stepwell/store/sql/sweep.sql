@@ -44,8 +44,12 @@ WHERE s."group" = :group AND (s.state = 'Dispatched' OR s.lease_worker IS NOT NU
 UNION
 SELECT a.step_id, 'it waits for other steps, but is on the agenda as ' || a.status
 FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
-WHERE a."group" = :group AND a.status IN ('open', 'delayed', 'undecided', 'gate')
-  AND NOT (@ready(r));
+WHERE a."group" = :group AND a.status IN ('open', 'delayed', 'undecided')
+  AND NOT (@ready(r))
+UNION
+-- An open gate stays open while its workflow is paused: it can be answered, and it expires.
+SELECT a.step_id, 'it waits for other steps, but is an open gate' FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
+WHERE a."group" = :group AND a.status = 'gate' AND NOT (r.parent_ready AND r.order_met AND r.dependencies_met);
 
 -- name: wrong_block_entries(group)
 SELECT u.step_id AS id, 'it is ' || s.state || ', but its block entry is outdated' AS finding

@@ -67,7 +67,7 @@ SELECT state FROM steps_workflows WHERE id = :id @postgres(FOR UPDATE);
 -- Decisions --------------------------------------------------------------------------------------------
 
 -- name: undecided_steps(group, limit)
-SELECT s.id, s.workflow_id, s.template, s.kind, s.plan, s.undecided, s.trigger_rule
+SELECT s.id, s.workflow_id, s.template, s.kind, s.plan, s.undecided, s.trigger_rule, s.decision
 FROM steps_agenda a JOIN steps s ON s.id = a.step_id AND s.state = 'Pending'
 WHERE a.status = 'undecided' AND a."group" = :group
   AND (SELECT @ready(r) FROM step_readiness r WHERE r.step_id = a.step_id)
@@ -106,7 +106,7 @@ ORDER BY a.step_id;
 
 -- name: lock_gate(id)
 -- An open gate, locked on the agenda, so that two answers wait for each other.
-SELECT s.id, s.uuid, s.label, s.template, s.state, s.kind, s.plan, s.decision, s.workflow_id, a.status
+SELECT s.id, s.uuid, s.label, s.template, s.state, s.actor, s.completed_at, s.kind, s.plan, s.decision, s.workflow_id, a.status
 FROM steps s LEFT JOIN steps_agenda a ON a.step_id = s.id
 WHERE s.id = :id @postgres(FOR UPDATE OF s);
 
@@ -122,6 +122,9 @@ DELETE FROM step_answers WHERE step_id = :id;
 
 -- name: postpone_gate(id, due_at)!
 UPDATE steps_agenda SET due_at = :due_at WHERE step_id = :id AND status = 'gate';
+
+-- name: record_refusal(id, decision)!
+UPDATE steps SET decision = :decision, changed_from = NULL WHERE id = :id AND state = 'Pending';
 
 -- name: expire_gate(id, message, actor, now)
 UPDATE steps SET @to('Failed'), reason = 'gate_expired', error_message = :message, last_error = :message, completed_at = :now
