@@ -97,7 +97,11 @@ class Signature:
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Stored arguments converted to the annotated types; raises ValueError or TypeError if one does not fit."""
-        typed = self._bound((), arguments)
+        return self.typed_some(self._bound((), arguments))
+
+    def typed_some(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The same for a part of the arguments."""
+        typed = dict(arguments)
         for name, hint in self._types.items():
             if name in typed and not (type(typed[name]) is hint and hint in _SIMPLE):
                 try:

@@ -69,17 +69,10 @@ def sources_of(plan: StepTemplate) -> set[str]:
 def _arguments(step: ClaimedStep, plan: StepTemplate, sources: Sources) -> str:
     stored = codec.decode(step.arguments)
     if plan.each is not None and step.kind == "map":
-        element = {
-            "parameter": plan.each.parameter,
-            "arguments": stored,
-            "limit": plan.limit,
-            "max_retries": plan.max_retries,
-            "timeout": plan.timeout,
-            "cooldown": plan.cooldown,
-            "concurrency_key": None,
-        }
+        element = {"parameter": plan.each.parameter, "constants": stored, "limit": plan.limit}
         return _encode({"elements": sources.value(plan.each.source), "element": element})
-    return _encode({**values_of(plan.inputs, sources), **stored})
+    constants = plan.arguments if step.element is not None else {}
+    return _encode({**values_of(plan.inputs, sources), **constants, **stored})
 
 
 def values_of(inputs: Iterable[Input], sources: Sources) -> dict[str, Any]:

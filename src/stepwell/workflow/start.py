@@ -152,12 +152,13 @@ class Starter:
 
     def _settings(self, step: StepTemplate) -> dict[str, Any]:
         """The settings of the step, or else those of its job."""
-        job = self._jobs[step.action].settings if step.action in self._jobs else {}
+        definition = self._jobs.get(step.action)
+        job = {} if definition is None else definition.settings
         taken: dict[str, Any] = {
             name: job[name] for name in ("queue", "priority", "timeout", "cooldown") if name in job
         }
-        if step.kind == "job" and isinstance(job.get("concurrency_key"), str):
-            taken |= {name: job[name] for name in ("concurrency_key", "concurrency_limit") if name in job}
+        if step.kind == "job" and definition is not None:
+            taken |= definition.key_settings(step.arguments)
         own = {"queue": step.queue, "priority": step.priority, "timeout": step.timeout, "cooldown": step.cooldown}
         taken |= {name: value for name, value in own.items() if value}
         return {**taken, "max_retries": step.max_retries}

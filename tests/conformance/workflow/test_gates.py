@@ -10,7 +10,7 @@ import pytest
 
 from stepwell import Permanent, State, Stepwell, Workflow
 from stepwell.events.catalogue import GroupStalled
-from stepwell.model.errors import ActionRefused, IllegalTransition
+from stepwell.model.errors import ActionRefused
 from stepwell.workflow.run import Run
 from tests.conformance.support.asides import Aside
 from tests.conformance.support.engine import Engine
@@ -435,14 +435,15 @@ class TestTwoSessions:
         if first == "sql":
             with psycopg.connect(app.database.url) as connection:
                 connection.execute(
-                    "INSERT INTO step_answers (step_id, answer, answered_by, answered_at) VALUES (%s, 'true', 'one', %s)",
+                    "INSERT INTO step_answers (step_id, answer, answered_by, answered_at) "
+                    "VALUES (%s, 'true', 'one', %s)",
                     (gate, engine.clock.now()),
                 )
                 hold(connection)
         else:
             app.database.hooks.before_commit(hold)
             ways[first](app, True)
-        with pytest.raises(Exception, match="answered|not an open gate"):
+        with pytest.raises(Exception, match=r"answered|not an open gate"):
             asides[0].ends()
         engine.settle()
         assert run.step("approval").response is True
