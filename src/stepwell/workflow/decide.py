@@ -27,7 +27,9 @@ from stepwell.workflow.template import StepTemplate
 from stepwell.workflow.values import is_met
 
 BATCH: Final = 500  # steps per tick; the next tick follows at once
-MAX_TEXT: Final = 1_000  # of a value in a record of a decision
+# Of a value in the record of a decision. Fewer brackets than levels that JSON may have: the record adds some.
+MAX_TEXT: Final = 1_000
+MAX_BRACKETS: Final = codec.MAX_DEPTH - 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,11 @@ def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
 
 
 def _recorded(value: Any) -> Any:
-    """The value that was found, or the beginning of its text: the list of a map may exceed what a column may hold."""
-    return value if not isinstance(value, dict | list) or len(_text(value)) < MAX_TEXT else _text(value)
+    """The value that was found; or the beginning of its text, if it is larger or deeper than a record may be."""
+    if not isinstance(value, dict | list):
+        return value
+    text = _text(value)
+    return text if len(text) >= MAX_TEXT or text.count("[") + text.count("{") > MAX_BRACKETS else value
 
 
 def _text(value: Any) -> str:

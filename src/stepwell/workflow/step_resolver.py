@@ -218,8 +218,8 @@ class StepResolver:
             inspect.signature(key).bind(**dict.fromkeys(known))
         except TypeError as error:
             yield self.step.problem(
-                f"its concurrency key is a function of arguments that are not known when the step is created ({error}); "
-                "use a constant key, or let it depend on constants and the element of a map alone",
+                "its concurrency key is a function of arguments that are not known when the step is created "
+                f"({error}); use a constant key, or let it depend on constants and the element of a map alone",
                 "handler",
             )
 

@@ -162,12 +162,24 @@ class UpstreamStep(msgspec.Struct, frozen=True):
     child_block_uuid: str | None
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """A step that ended without having concluded."""
+
+    id: int
+    label: str | None
+    action: str
+    state: State
+    reason: str | None
+    error_message: str | None
+
+
 class Element(msgspec.Struct, frozen=True):
     """An element of a map; its response is JSON text."""
 
     block_uuid: str
     element: int
     state: State
+    reason: str | None
     response: str | None
     error_message: str | None
 
@@ -353,6 +365,12 @@ def upstream_steps(tx: Transaction, *, ids: Sequence[int]) -> list[UpstreamStep]
 @query
 def elements(tx: Transaction, *, blocks: Sequence[str]) -> list[Element]:
     """The elements of maps, in order."""
+    ...
+
+
+@query
+def failures_behind(tx: Transaction, *, ids: Sequence[int]) -> list[Failure]:
+    """Upstream steps and children of these steps that ended without having concluded."""
     ...
 
 

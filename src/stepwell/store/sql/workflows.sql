@@ -139,9 +139,21 @@ FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
 WHERE e.step_id @in(:ids bigint);
 
 -- name: elements(blocks)
-SELECT block_uuid, element, state, response, error_message FROM steps
+SELECT block_uuid, element, state, reason, response, error_message FROM steps
 WHERE block_uuid @in(:blocks uuid) AND block_uuid <> uuid AND element IS NOT NULL
 ORDER BY block_uuid, element;
+
+-- name: failures_behind(ids)
+-- Upstream steps and children of these steps that ended without having concluded.
+SELECT d.id, d.label, d.action, d.state, d.reason, d.error_message
+FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+WHERE e.step_id @in(:ids bigint) AND d.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+UNION
+SELECT c.id, c.label, c.action, c.state, c.reason, c.error_message
+FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND u.type = 'default'
+JOIN steps c ON c.id = u.step_id
+WHERE p.id @in(:ids bigint) AND p.reason = 'children_failed' AND c.state IN ('Failed', 'Stopped', 'Cancelled')
+ORDER BY 1;
 
 -- name: plans(ids)
 SELECT id, plan FROM steps WHERE id @in(:ids bigint);
