@@ -54,4 +54,7 @@ def _sweep_group(tx: Transaction, group: str) -> list[Finding]:
     for row in verbs.unmarked_decisions(tx, group=group):
         verbs.mark_again(tx, id=row.id)
         findings.append(Finding(row.id, row.finding))
+    for workflow in verbs.wrong_workflow_states(tx, group=group):
+        tx.touch(workflow.workflow_id, "sweep")  # settled at the end of this transaction
+        findings.append(Finding(workflow.id, workflow.finding))
     return findings

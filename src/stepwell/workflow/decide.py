@@ -6,7 +6,6 @@ values compare as typed JSON (`values.is_same`), which SQL does not do alike on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -21,7 +20,7 @@ from stepwell.store import Database, Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import UndecidedStep
 from stepwell.workflow.gates import close_due_gates
-from stepwell.workflow.inputs import decode_plan, sources_of
+from stepwell.workflow.inputs import decode_plan, needed_steps, sources_of
 from stepwell.workflow.sources import Sources, load_sources
 from stepwell.workflow.template import StepTemplate
 from stepwell.workflow.values import is_met
@@ -103,9 +102,9 @@ def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
             message = f"{condition.path} is {_text(value)}, not {wanted}"
             return Decision(CONDITION_NOT_MET, codec.clean_text(message, MAX_TEXT), {WHEN: found})
     record = {WHEN: found} if found else {}
-    for name in _skipped_inputs(plan, sources):
-        message = f"its input {name!r} was skipped"
-        return Decision(INPUT_SKIPPED, message, {**record, SKIPPED_INPUT: name})
+    for name in needed_steps(plan):
+        if sources.state_of(name) is State.SKIPPED:
+            return Decision(INPUT_SKIPPED, f"its input {name!r} was skipped", {**record, SKIPPED_INPUT: name})
     return Decision(None, None, record)
 
 
@@ -119,15 +118,3 @@ def _recorded(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     return codec.clean_text(msgspec.json.encode(value).decode(), MAX_TEXT)
-
-
-def _skipped_inputs(plan: StepTemplate, sources: Sources) -> Iterator[str]:
-    """The upstream steps that were skipped, and without whose result the step cannot run."""
-    if plan.trigger != "all_concluded":
-        return
-    needed = [each.source.step for each in plan.inputs if not each.optional]
-    if plan.each is not None:
-        needed.append(plan.each.source.step)
-    for step in needed:
-        if step is not None and sources.state_of(step) is State.SKIPPED:
-            yield step

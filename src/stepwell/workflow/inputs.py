@@ -35,7 +35,7 @@ class Inputs:
     def fill(self, tx: Transaction, steps: list[ClaimedStep]) -> list[ClaimedStep]:
         """The claimed steps with all their arguments."""
         # An element takes what its map takes.
-        planned = {step.id: _planned_id(step) for step in steps if step.template is not None and step.stage is None}
+        planned = {step.id: _planned_id(step) for step in steps if step.template is not None}
         if not planned:
             return steps
         plans = {
@@ -64,6 +64,16 @@ def sources_of(plan: StepTemplate) -> set[str]:
     if plan.each is not None:
         paths.append(plan.each.source)
     return {path.step for path in paths if path.step is not None}
+
+
+def needed_steps(plan: StepTemplate) -> list[str]:
+    """The upstream steps without whose result a step is skipped."""
+    if plan.trigger != "all_concluded":
+        return []
+    paths = [each.source for each in plan.inputs if not each.optional]
+    if plan.each is not None:
+        paths.append(plan.each.source)
+    return [path.step for path in paths if path.step is not None]
 
 
 def _arguments(step: ClaimedStep, plan: StepTemplate, sources: Sources) -> str:

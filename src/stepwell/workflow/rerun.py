@@ -48,7 +48,7 @@ def rerun(
             source_system=row.source_system,
             reason=storable(why),
             tags=row.tags,
-            bypass_steps=row.bypass_steps,
+            bypass_steps=[name for name in row.bypass_steps if name != step],
             rerun_of=workflow_id,
             content_hash=row.content_hash,
             copies={name: _copy(each) for name, each in copied.items()},

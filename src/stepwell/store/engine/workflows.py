@@ -73,8 +73,14 @@ class Execution(msgspec.Struct, frozen=True):
     eligible: int
     blocked: int
     open_gates: int
-    next_change_at: datetime | None
+    gates: str | None  # the names of the open ones
+    next_change_at: datetime | None  # the earliest moment at which anything changes by itself
     execution_status: str
+
+    @property
+    def waits_for_gates(self) -> list[str]:
+        """The names of the open gates."""
+        return sorted(self.gates.split(", ")) if self.gates else []
 
 
 class TemplateStep(msgspec.Struct, frozen=True):
