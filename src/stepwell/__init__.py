@@ -43,6 +43,7 @@ from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate.actions import Retried
 from stepwell.run.current import current_step
 from stepwell.run.running import RunningStep
+from stepwell.run.workflow_request import WorkflowRequest
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 from stepwell.workflow.outcome import Outcome
@@ -102,5 +103,6 @@ __all__ = [
     "WorkflowConflict",
     "WorkflowDefinitionError",
     "WorkflowNotFound",
+    "WorkflowRequest",
     "current_step",
 ]

@@ -6,7 +6,7 @@ import inspect
 import logging
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -109,6 +109,21 @@ class Signature:
                 except (ValueError, TypeError) as error:
                     raise ValueError(f"{name}: {error}") from error
         return typed
+
+    def problems_of_names(self, names: Collection[str]) -> Iterator[str]:
+        """Why a call with arguments of these names is not possible."""
+        try:
+            self._signature.bind(**dict.fromkeys(names))
+        except TypeError as error:
+            yield str(error)
+
+    def problems_of_value(self, name: str, value: Any) -> Iterator[str]:
+        """Why a stored value is not one of this parameter's type."""
+        if name in self._types:
+            try:
+                convert(value, self._types[name])
+            except (ValueError, TypeError) as error:
+                yield f"{name}: {error}"
 
     def result(self, stored: Any) -> Any:
         """A stored result converted to the annotated type; raises ValueError or TypeError if it does not fit."""

@@ -18,6 +18,7 @@ from stepwell.model.step import StepRef
 from stepwell.run.children import NewChildren
 from stepwell.run.facts import StepFacts
 from stepwell.run.supervision import Channel, LeaseLost, level_name
+from stepwell.run.workflow_request import WorkflowRequest, read_request
 from stepwell.store.engine import reading
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class RunningStep(StepFacts):
         "_children",
         "_clock",
         "_started",
+        "_workflow",
         "arguments",
         "reached",
         "recorded",
@@ -50,6 +52,7 @@ class RunningStep(StepFacts):
         self._started = clock.monotonic()
         self._children: NewChildren | None = None  # most have none
         self._checkpoint = facts.checkpoint
+        self._workflow: WorkflowRequest | None = None  # read when it is asked for
         self.running_steps: RunningSteps | None = None  # of the app that runs it; set when the run starts
         self.reached: str | None = facts.stage  # where the next attempt would start
         self.recorded: str | None = facts.response  # the result stored by an earlier attempt, or by this one
@@ -73,6 +76,16 @@ class RunningStep(StepFacts):
     def checkpointed(self) -> Any:
         """The data of the last `checkpoint`, from this attempt or an earlier one; None if there was none."""
         return codec.decode(self._checkpoint)
+
+    @property
+    def workflow(self) -> WorkflowRequest | None:
+        """The request that started its declared workflow (context, initiator, reason, tags, …); None without one.
+
+        Read from the database by the first use.
+        """
+        if self._workflow is None and self._facts.declared and self.running_steps is not None:
+            self._workflow = read_request(self.running_steps.database, self.workflow_id)
+        return self._workflow
 
     # commands ---------------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ from stepwell.model.actors import actor_of, reason_of
 from stepwell.model.errors import ActionRefused, WorkflowNotFound
 from stepwell.model.reasons import REVIVED
 from stepwell.model.states import UNFINISHED
-from stepwell.model.workflow_states import SETTLED
+from stepwell.model.workflow_states import SETTLED, WorkflowState
 from stepwell.operate.revival import refuse_leased, revive_all
-from stepwell.store import Database, Transaction
+from stepwell.store import Database, Transaction, WorkflowChange
 from stepwell.store.engine import operator, workflows
 from stepwell.store.engine.operator import EndedStep
 from stepwell.store.engine.workflows import LockedWorkflow
@@ -70,6 +70,19 @@ class WorkflowActions:
                     f"workflow {workflow_id} is {row.state}: only one that ended in error or was cancelled can be "
                     "resolved manually; nothing changed"
                 )
+            tx.workflow_changes.append(
+                WorkflowChange(
+                    workflow_id=workflow_id,
+                    namespace=row.namespace,
+                    name=row.name,
+                    version=row.version,
+                    from_state=row.state,
+                    to_state=WorkflowState.RESOLVED_MANUALLY,
+                    reason=reason_of(why),
+                    actor=actor,
+                    at=now,
+                )
+            )
 
         self._database.transact(work)
 

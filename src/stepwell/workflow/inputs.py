@@ -87,10 +87,11 @@ def _arguments(step: ClaimedStep, plan: StepTemplate, sources: Sources) -> str:
 
 def values_of(inputs: Iterable[Input], sources: Sources) -> dict[str, Any]:
     """The values of the parameters by name."""
-    return {each.parameter: _value(each, sources) for each in inputs}
+    return {each.parameter: value_of(each, sources) for each in inputs}
 
 
-def _value(what: Input, sources: Sources) -> Any:
+def value_of(what: Input, sources: Sources) -> Any:
+    """The value of one parameter."""
     step = what.source.step
     if step is None:
         return sources.value(what.source)

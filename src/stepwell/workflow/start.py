@@ -19,7 +19,7 @@ from stepwell.model.ids import Uuid7Generator
 from stepwell.model.reasons import BYPASSED
 from stepwell.model.states import State
 from stepwell.model.workflow_states import WorkflowState
-from stepwell.store import Conflict, Database, Transaction
+from stepwell.store import Conflict, Database, Transaction, WorkflowChange
 from stepwell.store.engine import placement, workflows
 from stepwell.workflow.template import StepTemplate, Template
 
@@ -120,6 +120,18 @@ class Starter:
             _refuse_duplicate(tx, template, request)
         if drafts:
             self._creator.create_in(tx, drafts, now)
+        tx.workflow_changes.append(
+            WorkflowChange(
+                workflow_id=workflow_id,
+                namespace=template.namespace,
+                name=template.name,
+                version=template.version,
+                from_state=None,
+                to_state=WorkflowState.COMPLETE if idle else WorkflowState.PENDING,
+                actor=request.initiator,
+                at=now,
+            )
+        )
 
     def _drafts(self, workflow_id: str, template: Template, request: Start) -> list[NewStep]:
         made: dict[str, NewStep] = {}

@@ -104,6 +104,7 @@ class LockedWorkflow(msgspec.Struct, frozen=True):
 class Settled(msgspec.Struct, frozen=True):
     id: str
     state: str
+    reason: str | None
     updated_at: datetime
 
 
@@ -206,6 +207,18 @@ class PlannedRow(msgspec.Struct, frozen=True):
     state: State
     arguments: str
     response: str | None
+
+
+class LiveStep(msgspec.Struct, frozen=True):
+    """An unfinished step; `planned_id` is the step whose plan says what it takes."""
+
+    id: int
+    workflow_id: str
+    template: str
+    element: int | None
+    action: str
+    arguments: str
+    planned_id: int
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -390,6 +403,10 @@ def plans_of_dependents(tx: Transaction, *, id: int) -> list[str]: ...
 
 @query
 def planned_steps(tx: Transaction, *, id: str) -> list[PlannedRow]: ...
+
+
+@query
+def live_steps(tx: Transaction, *, after: int, limit: int) -> list[LiveStep]: ...
 
 
 @query

@@ -51,7 +51,7 @@ UPDATE steps_workflows SET
                  WHEN 'in_progress' THEN NULL ELSE :now END
 WHERE id @in(:ids uuid)
   AND state <> (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id)
-RETURNING id, state, updated_at;
+RETURNING id, state, reason, updated_at;
 
 -- name: forget_cancellation(ids)!
 -- A step was revived after the cancellation: what counts is how the workflow ends now.
@@ -167,6 +167,16 @@ WHERE e.depends_on_id = :id AND s.plan IS NOT NULL;
 SELECT id, template, element, kind, plan, state, arguments, response FROM steps
 WHERE workflow_id = :id AND workflow_id <> uuid AND template IS NOT NULL
 ORDER BY template, element;
+
+-- name: live_steps(after, limit)
+-- Steps of templates, and elements of their maps, whose code has yet to run or may run again. An element takes what the
+-- plan of its map says.
+SELECT s.id, s.workflow_id, s.template, s.element, s.action, s.arguments,
+       CASE WHEN s.element IS NULL THEN s.id ELSE s.parent_step_id END AS planned_id
+FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+WHERE u.step_id > :after AND u.workflow_id IS NOT NULL AND NOT u.ended AND s.template IS NOT NULL AND s.kind <> 'gate'
+  AND (s.state IN ('Pending', 'Dispatched') OR s.state = 'Running' AND s.own_code_done_at IS NULL)
+ORDER BY u.step_id LIMIT :limit;
 
 -- name: contexts(ids)
 SELECT id, context FROM steps_workflows WHERE id @in(:ids uuid);
