@@ -56,7 +56,7 @@ def rerun(
                 name: [
                     CopiedElement(codec.decode(each.arguments), _copy(each))
                     for each in steps
-                    if each.template == name and each.element is not None
+                    if each.template == name and each.element is not None and each.state in CONCLUDED
                 ]
                 for name in copied
                 if plans[name].kind == "map"
