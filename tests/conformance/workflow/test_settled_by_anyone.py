@@ -10,8 +10,11 @@ import pytest
 
 from bench.counting import counted
 from stepwell import Permanent, State, StepRef, Stepwell, Workflow
+from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused
+from stepwell.run.inline import InlineRunner
 from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.store.engine.runs import Success, finish_all
 from stepwell.workflow.run import Run
 from tests.conformance.support.engine import Engine, failed, returned
 
@@ -278,3 +281,48 @@ def test_the_finalizer_adds_no_statement_to_the_end_of_a_step_of_no_declared_wor
     assert declared > plain
     app.database.hooks._before_commit.clear()  # without the finalizer
     assert statements_of_an_end(engine, app.enqueue("behave")) == plain
+
+
+# Children -----------------------------------------------------------------------------------------------------
+
+
+def element(item: int) -> int:
+    return item
+
+
+def claimed_element(engine: Engine) -> tuple[Run, InlineRunner, Claim]:
+    flow = engine.app.workflows("shop").workflow("mapped")
+    flow.step(each={"item": "context.items"})(element)
+    run = flow.start({"items": [1]})
+    runner = engine.app.inline_runner()
+    engine.tick()
+    assert runner.round() == 1  # the map
+    engine.tick()
+    (claim,) = runner.claim(5)
+    return run, runner, claim
+
+
+def test_the_end_of_an_element_does_not_lock_the_workflow_while_its_map_waits(engine: Engine) -> None:
+    run, runner, claim = claimed_element(engine)
+    with counted(engine.app.database) as ends:
+        returned_many(engine, claim)
+    engine.tick()
+    assert run.state == "complete"
+    assert ends.statements <= 4
+    runner.close()
+
+
+def test_the_end_of_an_element_settles_the_workflow_if_its_map_was_cancelled(engine: Engine) -> None:
+    run, runner, claim = claimed_element(engine)
+    engine.app.cancel(run.step("element"), who="alice")
+    assert run.state == "in_progress"
+    returned_many(engine, claim)
+    assert run.state == "cancelled"
+    engine.settle()
+    runner.close()
+
+
+def returned_many(engine: Engine, claim: Claim) -> None:
+    """As a worker writes it."""
+    success = Success(claim, "1", 0.1)
+    engine.app.database.transact(lambda tx: finish_all(tx, [success], actor=claim.actor, now=engine.clock.now()))
