@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -32,10 +34,10 @@ def ship(approval: bool) -> str:
     return f"approved: {approval}"
 
 
-def declare(app: Stepwell, **gate: object) -> Workflow:
+def declare(app: Stepwell, **gate: Any) -> Workflow[Any]:
     flow = app.workflows("shop").workflow("ordering")
     flow.step()(fetch)
-    flow.gate("approval", after=["fetch"], result=bool, expires=timedelta(days=1), **gate)  # type: ignore[call-overload]
+    flow.gate("approval", after=["fetch"], result=bool, expires=timedelta(days=1), **gate)
     flow.step()(ship)
     return flow
 
@@ -153,10 +155,11 @@ def test_an_answer_to_a_gate_that_cannot_open_any_more_is_refused(engine: Engine
     flow.gate("approval", after=["fetch"], result=bool)
     run = flow.start()
     engine.settle()
-    for answer in (
+    ways: list[Callable[[], None]] = [
         lambda: run.answer("approval", True, who="alice"),
         lambda: app.complete(run.step("approval"), who="alice", response=True),
-    ):
+    ]
+    for answer in ways:
         with pytest.raises(ActionRefused, match="is NotRunnable") as refused:
             answer()
         assert "children" not in str(refused.value)
@@ -165,10 +168,11 @@ def test_an_answer_to_a_gate_that_cannot_open_any_more_is_refused(engine: Engine
 def test_the_first_answer_wins_and_a_later_one_is_refused_naming_it(engine: Engine) -> None:
     app, run = engine.app, opened(engine)
     run.answer("approval", True, who="alice")
-    for late in (
+    ways: list[Callable[[], None]] = [
         lambda: run.answer("approval", False, who="bob"),
         lambda: app.complete(run.step("approval"), who="bob", response=False),
-    ):
+    ]
+    for late in ways:
         with pytest.raises(ActionRefused, match=r"answered by operator:alice"):
             late()
     with pytest.raises(Exception, match="answered already"):
@@ -359,11 +363,11 @@ def test_a_cancelled_gate_forgets_its_unapplied_answer_when_it_is_retried(engine
 # Retries of upstream steps ------------------------------------------------------------------------------------
 
 
-def two_sources(app: Stepwell, trigger: str) -> Workflow:
+def two_sources(app: Stepwell, trigger: Any) -> Workflow[Any]:
     flow = app.workflows("shop").workflow("ordering")
     flow.step(arguments={"fails": True}, name="left")(fails_first)
     flow.step(name="right")(fails_first)
-    flow.gate("approval", after=["left", "right"], trigger=trigger, result=bool, expires=timedelta(days=1))  # type: ignore[arg-type]
+    flow.gate("approval", after=["left", "right"], trigger=trigger, result=bool, expires=timedelta(days=1))
     return flow
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -56,10 +56,11 @@ def test_a_duplicate_is_a_conflict_that_names_the_other_workflow(app: Stepwell) 
 def test_the_hash_covers_namespace_name_context_and_bypassed_steps_alone(app: Stepwell) -> None:
     flow, other, newer = declare(app), declare(app, name="returns"), declare(app, version="2")
     first = flow.start({"id": 1, "more": [1.0]}, identity="hash", initiator="web")
-    for same in (
+    same_requests: list[Callable[[], object]] = [
         lambda: flow.start({"more": [1], "id": 1}, identity="hash", initiator="crm", reason="again", tags=["x"]),
         lambda: newer.start({"id": 1, "more": [1]}, identity="hash"),
-    ):
+    ]
+    for same in same_requests:
         with pytest.raises(WorkflowConflict, match=first.id):
             same()
     flow.start({"id": True, "more": [1]}, identity="hash")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stepwell import Outcome, Permanent, Skip, State, Stepwell, Workflow
+from stepwell.run.ending import Ending
 from tests.conformance.support.engine import Engine, failed, returned
 from tests.conformance.workflow.flows import steps_of
 
@@ -43,11 +44,11 @@ def shown(outcome: Outcome[Any]) -> list[Any]:
     return [outcome.state.value, outcome.result, outcome.error]
 
 
-def reporting(app: Stepwell, trigger: str) -> Workflow[Any]:
+def reporting(app: Stepwell, trigger: Any) -> Workflow[Any]:
     flow = app.workflows("shop").workflow("reporting")
     flow.step()(left)
     flow.step()(right)
-    flow.step(trigger=trigger)(report)  # type: ignore[arg-type]
+    flow.step(trigger=trigger)(report)
     return flow
 
 
@@ -98,9 +99,7 @@ def test_any_concluded_starts_with_the_first_completed_input_but_not_with_a_skip
         engine.claim(runner, "report")
 
 
-def _skip() -> Any:
-    from stepwell.run.ending import Ending
-
+def _skip() -> Ending:
     return Ending(verb="skip", reason="not needed", duration=0.1)
 
 

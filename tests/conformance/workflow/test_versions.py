@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from stepwell import State, Stepwell, StepwellError, Workflow
+from stepwell.run.inline import InlineRunner
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import other_app
 from tests.conformance.workflow.flows import states_of
@@ -180,9 +182,7 @@ def test_check_live_decodes_results_that_are_there_and_waits_for_the_others(app:
         assert "pick" in problem
 
 
-def _closing(app: Stepwell) -> Any:
-    from contextlib import closing
-
+def _closing(app: Stepwell) -> closing[InlineRunner]:
     return closing(app.inline_runner(slots=1))
 
 
