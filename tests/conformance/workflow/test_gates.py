@@ -231,11 +231,14 @@ def test_a_wrong_answer_by_plain_sql_is_refused_visibly_and_the_gate_stays_open(
     ("answer", "by"), [('"\\u0000"', "billing"), ("true", "b" * 300), ("[" * 70 + "]" * 70, "billing")]
 )
 def test_an_answer_that_cannot_be_stored_stops_no_tick(engine: Engine, answer: str, by: str) -> None:
-    run = opened(engine)
-    insert_answer(engine, run, answer, by)
-    other = engine.app.workflows.get("ordering", namespace="shop").start()
+    flow = engine.app.workflows("shop").workflow("any_answer")
+    flow.gate("approval")
+    run, other = flow.start(), flow.start()
     engine.settle()
-    assert (status(engine, run), status(engine, other)) == ("gate", "gate")
+    insert_answer(engine, run, answer, by)
+    insert_answer(engine, other, "7")
+    engine.settle()
+    assert (status(engine, run), other.state) == ("gate", "complete")
     assert run.step("approval").decision["refused"]["why"]
 
 
@@ -336,6 +339,19 @@ def test_a_retry_opens_an_expired_gate_for_a_fresh_period(engine: Engine) -> Non
     engine.settle()
     assert run.step("ship").response == "approved: False"
     assert run.state == "complete"
+
+
+def test_a_retried_gate_is_not_decided_again(engine: Engine) -> None:
+    app = engine.app
+    run = declare(app, when={"context.go": True}).start({"go": True})
+    app.run_until_idle()
+    found = run.step("approval").decision["when"]
+    engine.clock.advance(DAY)
+    engine.tick()
+    engine.change("UPDATE steps_workflows SET context = '{\"go\": false}'")
+    app.retry(run.step("approval"), who="alice")
+    engine.tick()
+    assert (status(engine, run), run.step("approval").decision["when"]) == ("gate", found)
 
 
 def test_an_operator_completes_an_expired_gate(engine: Engine) -> None:
