@@ -17,6 +17,7 @@ class WorkflowFinding(FindingRow, frozen=True):
     """A finding about a declared workflow, named by its first step."""
 
     workflow_id: str
+    group: str | None
 
 
 @change
@@ -28,7 +29,7 @@ def has_marks(tx: Transaction, *, group: str) -> bool | None: ...
 
 
 @query
-def wrong_workflow_states(tx: Transaction, *, group: str) -> list[WorkflowFinding]: ...
+def wrong_workflow_states(tx: Transaction) -> list[WorkflowFinding]: ...
 
 
 @query
