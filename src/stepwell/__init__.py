@@ -45,6 +45,7 @@ from stepwell.run.current import current_step
 from stepwell.run.log_fields import StepLogFilter
 from stepwell.run.results import Results, StepResult
 from stepwell.run.running import RunningStep
+from stepwell.run.workflow_request import WorkflowRequest
 from stepwell.share.ranges import HashRange, UniqueId
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
 from stepwell.workflow.outcome import Outcome
@@ -108,5 +109,6 @@ __all__ = [
     "WorkflowConflict",
     "WorkflowDefinitionError",
     "WorkflowNotFound",
+    "WorkflowRequest",
     "current_step",
 ]

@@ -116,6 +116,8 @@ def show(target: Target, step: str, as_json: bool) -> None:
         output.block("First error", found.error_message)
     if found.error_stack_trace:
         output.block("Stack trace", found.error_stack_trace)
+    if found.decision is not None:
+        output.block("Decision", _pretty(found.decision))
     if found.checkpoint is not None:
         output.block("Checkpoint", _pretty(found.checkpoint))
     output.heading("History")

@@ -83,11 +83,17 @@ def list_workflows(target: Target, state: str | None, name: str | None, limit: i
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            row.id, clean(f"{row.namespace}.{row.name}"), clean(row.version), _of_state(row.state), row.execution_status,
-            f"{row.completed + row.skipped} of {row.total}", age(row.created_at, now), clean(row.initiator or ""),
+            row.id,
+            clean(f"{row.namespace}.{row.name}"),
+            clean(row.version),
+            _of_state(row.state),
+            row.execution_status,
+            f"{row.completed + row.skipped} of {row.total}",
+            age(row.created_at, now),
+            clean(row.initiator or ""),
         ]
         for row in found
-    ]  # fmt: skip
+    ]
     output.table(columns, rows)
 
 

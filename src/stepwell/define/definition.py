@@ -100,6 +100,15 @@ class JobDefinition(Generic[P, R]):
             settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
         return SettledStep(action=self.action, arguments=arguments, **settings)
 
+    def key_settings(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Its concurrency key and limit, if it has a key, for a step with these stored arguments."""
+        key = self.settings.get("concurrency_key")
+        if key is None:
+            return {}
+        limit = self.settings.get("concurrency_limit", 1)
+        value = key(**self.signature.typed_some(arguments)) if callable(key) else key
+        return {"concurrency_key": value, "concurrency_limit": limit}
+
     def options(self, **settings: Any) -> JobDefinition[P, R]:
         """The same job with other settings: `fetch.options(parent=step, delay=30).enqueue("BTC")`.
 

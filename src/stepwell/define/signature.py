@@ -6,7 +6,7 @@ import inspect
 import logging
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -106,7 +106,11 @@ class Signature:
 
     def typed(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Stored arguments converted to the annotated types; raises ValueError or TypeError if one does not fit."""
-        typed = self._bound((), arguments)
+        return self.typed_some(self._bound((), arguments))
+
+    def typed_some(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The same for a part of the arguments."""
+        typed = dict(arguments)
         for name, hint in self._types.items():
             if name in typed and not (type(typed[name]) is hint and hint in _SIMPLE):
                 try:
@@ -114,6 +118,21 @@ class Signature:
                 except (ValueError, TypeError) as error:
                     raise ValueError(f"{name}: {error}") from error
         return typed
+
+    def problems_of_names(self, names: Collection[str]) -> Iterator[str]:
+        """Why a call with arguments of these names is not possible."""
+        try:
+            self._signature.bind(**dict.fromkeys(names))
+        except TypeError as error:
+            yield str(error)
+
+    def problems_of_value(self, name: str, value: Any) -> Iterator[str]:
+        """Why a stored value is not one of this parameter's type."""
+        if name in self._types:
+            try:
+                convert(value, self._types[name])
+            except (ValueError, TypeError) as error:
+                yield f"{name}: {error}"
 
     def result(self, stored: Any) -> Any:
         """A stored result converted to the annotated type; raises ValueError or TypeError if it does not fit."""

@@ -30,8 +30,10 @@ def sweep(database: Database, groups: Collection[str] | None = None) -> list[Fin
     """Check everything once; returns what had to be repaired (normally nothing)."""
     known = [row.group for row in database.read(reading.all_groups)]
     findings: list[Finding] = []
-    for group in known if groups is None else [group for group in known if group in groups]:
+    swept = [group for group in known if groups is None or group in groups]
+    for group in swept:
         findings += database.transact(lambda tx, group=group: _sweep_group(tx, group))  # type: ignore[misc]
+    findings += database.transact(lambda tx: _sweep_workflows(tx, swept))
     for finding in findings:
         _LOGGER.error("sweep repaired step %d: %s", finding.step_id, finding.finding)
     return findings
@@ -54,4 +56,15 @@ def _sweep_group(tx: Transaction, group: str) -> list[Finding]:
     for row in verbs.unmarked_decisions(tx, group=group):
         verbs.mark_again(tx, id=row.id)
         findings.append(Finding(row.id, row.finding))
+    return findings
+
+
+def _sweep_workflows(tx: Transaction, groups: Collection[str]) -> list[Finding]:
+    verbs.use_one_snapshot(tx)
+    ticks.keep_to_indexes(tx)
+    findings = []
+    for row in verbs.wrong_workflow_states(tx):
+        if row.group in groups:
+            tx.touch(row.workflow_id, "sweep")  # settled at the end of this transaction
+            findings.append(Finding(row.id, row.finding))
     return findings

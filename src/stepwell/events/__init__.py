@@ -18,6 +18,8 @@ from stepwell.events.catalogue import (
     StepRunning,
     StepSkipped,
     StepStopped,
+    TaskFinalizationStarted,
+    WorkflowChanged,
 )
 from stepwell.events.subscribers import Events
 
@@ -38,4 +40,6 @@ __all__ = [
     "StepRunning",
     "StepSkipped",
     "StepStopped",
+    "TaskFinalizationStarted",
+    "WorkflowChanged",
 ]

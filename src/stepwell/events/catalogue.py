@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
 from stepwell.model.states import State
-from stepwell.store import Change
+from stepwell.store import Change, WorkflowChange
+from stepwell.store.engine.workflows import Execution
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,51 @@ def event_of(change: Change) -> StepChanged:
         change.attempt,
         change.error,
         change.duration,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowChanged(Event):
+    """The state of a declared workflow changed, whatever changed it; `from_state` is None for its start.
+
+    `workflow` is the name of its template.
+    """
+
+    name: ClassVar[str] = "workflow.changed"
+    workflow_id: str
+    namespace: str
+    workflow: str
+    version: str
+    from_state: str | None
+    to_state: str
+    reason: str | None
+    actor: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinalizationStarted(Event):
+    """A declared workflow settled: its last step ended. `context` has its steps in numbers, as they were then."""
+
+    name: ClassVar[str] = "workflow.task_finalization_started"
+    workflow_id: str
+    context: Execution
+
+
+def events_of_workflow(change: WorkflowChange) -> Iterator[WorkflowChanged | TaskFinalizationStarted]:
+    """The events for a change of a workflow: if it settled, first that it does."""
+    if change.execution is not None:
+        yield TaskFinalizationStarted(change.workflow_id, change.execution)
+    yield WorkflowChanged(
+        change.workflow_id,
+        change.namespace,
+        change.name,
+        change.version,
+        change.from_state,
+        change.to_state,
+        change.reason,
+        change.actor,
+        change.at,
     )
 
 

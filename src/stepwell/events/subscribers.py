@@ -6,8 +6,15 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from stepwell.events.catalogue import Event, StepChanged, event_of
-from stepwell.store import Change, ChangeHooks
+from stepwell.events.catalogue import (
+    Event,
+    StepChanged,
+    TaskFinalizationStarted,
+    WorkflowChanged,
+    event_of,
+    events_of_workflow,
+)
+from stepwell.store import Change, ChangeHooks, WorkflowChange
 
 _LOGGER: Final = logging.getLogger("stepwell.events")
 
@@ -53,11 +60,20 @@ class Events:
                     _LOGGER.exception("a subscriber of %s raised", event.name)
 
     def follow(self, hooks: ChangeHooks) -> None:
-        """Publish every change of a step's state that this process commits."""
-        hooks.after_commit(self._publish_changes, self._has_subscribers_of_changes)
+        """Publish every change of the state of a step or a workflow that this process commits."""
+        hooks.after_commit(self._publish_changes, lambda: self._has_subscribers_of(StepChanged))
+        hooks.after_workflow_commit(
+            self._publish_workflow_changes,
+            lambda: self._has_subscribers_of(WorkflowChanged) or self._has_subscribers_of(TaskFinalizationStarted),
+        )
 
-    def _has_subscribers_of_changes(self) -> bool:
-        return any(issubclass(kind, StepChanged) or issubclass(StepChanged, kind) for kind, _ in self._subscribers)
+    def _has_subscribers_of(self, event: type[Event]) -> bool:
+        return any(issubclass(kind, event) or issubclass(event, kind) for kind, _ in self._subscribers)
+
+    def _publish_workflow_changes(self, changes: Sequence[WorkflowChange]) -> None:
+        for change in changes:
+            for event in events_of_workflow(change):
+                self.publish(event)
 
     def _publish_changes(self, changes: Sequence[Change]) -> None:
         for change in changes:

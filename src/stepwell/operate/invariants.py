@@ -18,6 +18,7 @@ CHECKS: Final = {
     "history and state agree": verbs.invariant_1_history_ends_in_the_state,
     "history is in order of time": verbs.invariant_1_times_do_not_run_backwards,
     "times follow the tree": verbs.invariant_1_times_follow_the_tree,
+    "workflows agree with their steps": verbs.invariant_1_workflows_agree_with_their_steps,
     "only claimed steps have a lease": verbs.invariant_2_lease_only_while_claimed,
     "an ended step does not run again": verbs.invariant_3_ended_stays_ended,
     "no step is lost": verbs.invariant_4_no_step_is_lost,

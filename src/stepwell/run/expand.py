@@ -16,13 +16,13 @@ from stepwell.run.running import RunningStep
 class Expand(Job):
     """Stands in for the job while a map is run.
 
-    Its arguments were put together at the claim: `elements`, and `element`, the draft that all elements share.
+    Its arguments were put together at the claim: `elements`, and `element`, which describes what they share.
     """
 
     def __init__(self, definition: JobDefinition[..., Any], arguments: dict[str, Any]) -> None:
-        self._action = definition.action
+        self._definition = definition
         self._elements = arguments.get("elements")
-        self._draft: dict[str, Any] = arguments["element"]
+        self._shared: dict[str, Any] = arguments["element"]
 
     def run(self, step: RunningStep) -> Ending:
         """All elements at index 1, so that they run side by side; the parent waits for them."""
@@ -37,22 +37,27 @@ class Expand(Job):
         return endings.finish(step)
 
     def _child(self, step: RunningStep, number: int, element: Any) -> NewStep:
-        draft = self._draft
-        limit: int | None = draft["limit"]
+        """It stores only its element: constants and shared inputs are read again when it is claimed."""
+        arguments = {self._shared["parameter"]: element}
         return SettledStep(
-            action=self._action,
-            arguments={**draft["arguments"], draft["parameter"]: element},
+            action=self._definition.action,
+            arguments=arguments,
             parent=step.uuid,
             index=1,
             label=step.label,
             queue=step.queue,
-            max_retries=draft["max_retries"],
-            timeout=draft["timeout"],
-            cooldown=draft["cooldown"],
-            concurrency_key=draft["concurrency_key"] if limit is None else f"map {step.uuid}",
-            concurrency_limit=limit or 1,
+            max_retries=step.max_retries,
+            timeout=step.timeout,
+            cooldown=step.cooldown,
             planned=Planned(template=step.template or "", element=number),
+            **self._key(step, arguments),
         )
+
+    def _key(self, step: RunningStep, arguments: dict[str, Any]) -> dict[str, Any]:
+        limit: int | None = self._shared["limit"]
+        if limit is not None:
+            return {"concurrency_key": f"map {step.uuid}", "concurrency_limit": limit}
+        return self._definition.key_settings({**self._shared["constants"], **arguments})
 
 
 def _name(value: Any) -> str:

@@ -19,6 +19,7 @@ from stepwell.run.children import NewChildren
 from stepwell.run.facts import StepFacts
 from stepwell.run.results import Results, as_results
 from stepwell.run.supervision import Channel, LeaseLost, level_name
+from stepwell.run.workflow_request import WorkflowRequest, read_request
 from stepwell.store.engine import reading
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class RunningStep(StepFacts):
         "_children",
         "_clock",
         "_started",
+        "_workflow",
         "arguments",
         "reached",
         "recorded",
@@ -51,6 +53,7 @@ class RunningStep(StepFacts):
         self._started = clock.monotonic()
         self._children: NewChildren | None = None  # most have none
         self._checkpoint = facts.checkpoint
+        self._workflow: WorkflowRequest | None = None  # read when it is asked for
         self.running_steps: RunningSteps | None = None  # of the app that runs it; set when the run starts
         self.reached: str | None = facts.stage  # where the next attempt would start
         self.recorded: str | None = facts.response  # the result stored by an earlier attempt, or by this one
@@ -90,6 +93,16 @@ class RunningStep(StepFacts):
             raise StepwellError(f"step {self.id} has not started: only a running step can read results")
         number = of.id if isinstance(of, StepRef) else of
         return as_results(self._channel.related(number), self.running_steps.jobs)
+
+    @property
+    def workflow(self) -> WorkflowRequest | None:
+        """The request that started its declared workflow (context, initiator, reason, tags, …); None without one.
+
+        Read from the database by the first use.
+        """
+        if self._workflow is None and self._facts.declared and self.running_steps is not None:
+            self._workflow = read_request(self.running_steps.database, self.workflow_id)
+        return self._workflow
 
     # commands ---------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -48,6 +48,7 @@ class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     actor: str | None = None
     at: datetime
+    execution: Any = None  # `store.engine.workflows.Execution`, if it settled
 
 
 InTransaction: TypeAlias = Callable[["Transaction", Sequence[Change]], None]
@@ -69,6 +70,7 @@ class ChangeHooks:
         self._in_tick: list[InTick] = []
         self._before_commit: list[BeforeCommit] = []
         self._after_workflow_commit: list[AfterWorkflowCommit] = []
+        self._follows_workflows: list[Callable[[], bool]] = []
 
     def in_transaction(self, hook: InTransaction) -> None:
         """Call `hook` with all changes, in the transaction that makes them: what it writes commits with the change."""
@@ -97,9 +99,14 @@ class ChangeHooks:
         """Call `hook` at the end of every transaction that touched declared workflows (`Transaction.touched`)."""
         self._before_commit.append(hook)
 
-    def after_workflow_commit(self, hook: AfterWorkflowCommit) -> None:
-        """Call `hook` with the changes of workflows that a committed transaction made."""
+    def after_workflow_commit(self, hook: AfterWorkflowCommit, is_active: Callable[[], bool] = lambda: True) -> None:
+        """Call `hook` with the changes of workflows of every committed transaction, while `is_active` returns True."""
         self._after_workflow_commit.append(hook)
+        self._follows_workflows.append(is_active)
+
+    def follows_workflows(self) -> bool:
+        """Whether any hook wants the changes of workflows."""
+        return any(is_active() for is_active in self._follows_workflows)
 
     def has_transaction_hooks(self) -> bool:
         """Whether any hook runs in the transaction of a change, which then takes more than one statement."""

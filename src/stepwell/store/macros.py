@@ -119,6 +119,22 @@ def _opened(row: str) -> str:
     )
 
 
+def _outdated(rows: str) -> str:
+    """Whether the state of a declared workflow is not that of its steps: `workflow, outcome`.
+
+    A workflow is pending until a step leaves Pending or a gate opens; its steps alone say in_progress.
+    """
+    workflow, outcome = _split(rows)
+    begun = (
+        f"EXISTS (SELECT 1 FROM steps b WHERE b.workflow_id = {workflow}.id AND b.workflow_id <> b.uuid\n"
+        f"        AND b.state IN ('Dispatched', 'Running'))"
+    )
+    return (
+        f"CASE WHEN {workflow}.state = 'pending' THEN {outcome}.outcome <> 'in_progress' OR {begun}\n"
+        f"     ELSE {outcome}.outcome <> {workflow}.state END"
+    )
+
+
 def _agenda_entry(row: str) -> str:
     return (
         f"{row}.\"group\", coalesce({row}.queue, 'default'), {row}.action, "
@@ -230,8 +246,8 @@ def _whole(value: str) -> str:
 
 
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
-    "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "agenda_entry": _agenda_entry,
-    "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
+    "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
+    "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,

@@ -21,7 +21,7 @@ def scratch_database(url: str = "sqlite://") -> Iterator[str]:
         with scratch_schema(url) as own:
             yield own
         return
-    from stepwell.store.sqlite.connection import path_of
+    from stepwell.store.sqlite.path import path_of
 
     named = path_of(url)
     with TemporaryDirectory(prefix="stepwell-", dir=None if named is None else named.parent) as folder:

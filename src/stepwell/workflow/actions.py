@@ -5,10 +5,12 @@ from __future__ import annotations
 from stepwell.model.actors import actor_of, reason_of
 from stepwell.model.errors import ActionRefused, WorkflowNotFound
 from stepwell.model.reasons import REVIVED
-from stepwell.model.workflow_states import SETTLED
+from stepwell.model.states import UNFINISHED
+from stepwell.model.workflow_states import SETTLED, WorkflowState
 from stepwell.operate.revival import refuse_leased, revive_all
-from stepwell.store import Database, Transaction
+from stepwell.store import Database, Transaction, WorkflowChange
 from stepwell.store.engine import operator, workflows
+from stepwell.store.engine.operator import EndedStep
 from stepwell.store.engine.workflows import LockedWorkflow
 
 
@@ -42,7 +44,7 @@ class WorkflowActions:
 
         def work(tx: Transaction) -> list[int]:
             operator.lock_groups_of_workflow(tx, workflow=workflow_id)
-            ids = operator.unconcluded_of_workflow(tx, workflow=workflow_id)
+            ids = _revivable(operator.unconcluded_of_workflow(tx, workflow=workflow_id))
             if not ids:
                 row = _locked(tx, workflow_id)
                 raise ActionRefused(
@@ -68,8 +70,30 @@ class WorkflowActions:
                     f"workflow {workflow_id} is {row.state}: only one that ended in error or was cancelled can be "
                     "resolved manually; nothing changed"
                 )
+            tx.workflow_changes.append(
+                WorkflowChange(
+                    workflow_id=workflow_id,
+                    namespace=row.namespace,
+                    name=row.name,
+                    version=row.version,
+                    from_state=row.state,
+                    to_state=WorkflowState.RESOLVED_MANUALLY,
+                    reason=reason_of(why),
+                    actor=actor,
+                    at=now,
+                )
+            )
 
         self._database.transact(work)
+
+
+def _revivable(ended: list[EndedStep]) -> list[int]:
+    """All but those below a step that has concluded: nothing can run there. A parent comes before its children."""
+    found: set[int] = set()
+    for step in ended:
+        if step.parent_step_id is None or step.parent_step_id in found or step.parent_state in UNFINISHED:
+            found.add(step.id)
+    return sorted(found)
 
 
 def _locked(tx: Transaction, workflow_id: str) -> LockedWorkflow:

@@ -6,24 +6,29 @@ values compare as typed JSON (`values.is_same`), which SQL does not do alike on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from stepwell.model import codec
+from stepwell.model.decision import EXPIRES_AT, OPENED_AT, SKIPPED_INPUT, WHEN
 from stepwell.model.reasons import CONDITION_NOT_MET, INPUT_SKIPPED
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import UndecidedStep
-from stepwell.workflow.gates import EXPIRES_AT, OPENED_AT, close_due_gates
-from stepwell.workflow.inputs import decode_plan, sources_of
+from stepwell.workflow.gates import close_due_gates
+from stepwell.workflow.inputs import decode_plan, needed_steps, sources_of
 from stepwell.workflow.sources import Sources, load_sources
 from stepwell.workflow.template import StepTemplate
 from stepwell.workflow.values import is_met
 
 BATCH: Final = 500  # steps per tick; the next tick follows at once
+# Of a value in the record of a decision. Fewer brackets than levels that JSON may have: the record adds some.
+MAX_TEXT: Final = 1_000
+MAX_BRACKETS: Final = codec.MAX_DEPTH - 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def _decide(
     tx: Transaction, step: UndecidedStep, plan: StepTemplate, sources: Sources | None, actor: str, now: datetime
 ) -> None:
     decision = Decision(None, None, {}) if sources is None else decision_of(plan, sources)  # None: decided earlier
-    found = dict(decision.found)
+    found = decision.found if sources is not None else {WHEN: kept} if (kept := (step.decision or {}).get(WHEN)) else {}
     if decision.reason is not None:
         workflows.skip_undecided(
             tx,
@@ -75,8 +80,9 @@ def _decide(
         return
     if step.kind == "gate":
         expires = None if plan.expires is None else now + timedelta(seconds=plan.expires)
-        found |= {OPENED_AT: now.isoformat(), EXPIRES_AT: expires and expires.isoformat()}
+        found = found | {OPENED_AT: now.isoformat(), EXPIRES_AT: expires and expires.isoformat()}
         workflows.record_decision(tx, id=step.id, decision=codec.encode(found), dispatch_after=None)
+        workflows.delete_answer(tx, id=step.id)  # it was given before an operator's retry, and not applied
         workflows.open_gate(tx, id=step.id, due_at=expires)
         tx.touch(step.workflow_id, actor)
         return
@@ -90,25 +96,25 @@ def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
     found: dict[str, Any] = {}
     for condition in plan.conditions:
         value = sources.value(condition.path)
-        found[str(condition.path)] = {"wanted": list(condition.values), "found": value}
+        found[str(condition.path)] = {"wanted": list(condition.values), "found": _recorded(value)}
         if not is_met(condition, value):
             wanted = " or ".join(codec.encode(each) for each in condition.values)
-            message = f"{condition.path} is {codec.encode(value)}, not {wanted}"
-            return Decision(CONDITION_NOT_MET, codec.clean_text(message, 1_000), {"when": found})
-    record = {"when": found} if found else {}
-    for name in _skipped_inputs(plan, sources):
-        message = f"its input {name!r} was skipped"
-        return Decision(INPUT_SKIPPED, message, {**record, "skipped": name})
+            message = f"{condition.path} is {_text(value)}, not {wanted}"
+            return Decision(CONDITION_NOT_MET, codec.clean_text(message, MAX_TEXT), {WHEN: found})
+    record = {WHEN: found} if found else {}
+    for name in needed_steps(plan):
+        if sources.state_of(name) is State.SKIPPED:
+            return Decision(INPUT_SKIPPED, f"its input {name!r} was skipped", {**record, SKIPPED_INPUT: name})
     return Decision(None, None, record)
 
 
-def _skipped_inputs(plan: StepTemplate, sources: Sources) -> Iterator[str]:
-    """The upstream steps that were skipped, and without whose result the step cannot run."""
-    if plan.trigger != "all_concluded":
-        return
-    needed = [each.source.step for each in plan.inputs if not each.optional]
-    if plan.each is not None:
-        needed.append(plan.each.source.step)
-    for step in needed:
-        if step is not None and sources.state_of(step) is State.SKIPPED:
-            yield step
+def _recorded(value: Any) -> Any:
+    """The value that was found; or the beginning of its text, if it is larger or deeper than a record may be."""
+    if not isinstance(value, dict | list):
+        return value
+    text = _text(value)
+    return text if len(text) >= MAX_TEXT or text.count("[") + text.count("{") > MAX_BRACKETS else value
+
+
+def _text(value: Any) -> str:
+    return codec.clean_text(msgspec.json.encode(value).decode(), MAX_TEXT)

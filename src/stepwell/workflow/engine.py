@@ -10,7 +10,7 @@ from stepwell.store import Database
 from stepwell.workflow.actions import WorkflowActions
 from stepwell.workflow.decide import Decisions
 from stepwell.workflow.finalizer import Finalizer
-from stepwell.workflow.gates import Gates
+from stepwell.workflow.gates import Gates, refuse_closed_gate
 from stepwell.workflow.inputs import Inputs
 from stepwell.workflow.manual import refuse_bad_result, refuse_unskippable
 from stepwell.workflow.rerun import rerun
@@ -29,7 +29,7 @@ class WorkflowEngine:
         self.gates = Gates(database)
         self.actions = WorkflowActions(database)
         by_hand.before_skip.append(refuse_unskippable)
-        by_hand.before_completion.append(refuse_bad_result)
+        by_hand.before_completion += [refuse_closed_gate, refuse_bad_result]
         Finalizer(database)
         Decisions(database)
         Inputs(database)

@@ -6,8 +6,10 @@ steps are looked at: of two transactions that end the last two steps, the second
 
 from __future__ import annotations
 
+from stepwell.model.workflow_states import SETTLED
 from stepwell.store import Database, Transaction, WorkflowChange
 from stepwell.store.engine import workflows
+from stepwell.store.engine.workflows import Execution
 
 
 class Finalizer:
@@ -25,7 +27,9 @@ class Finalizer:
         workflows.forget_cancellation(tx, ids=ids)
         # All steps of one transaction are changed by one actor, but for a tick that also reads marks of others.
         actor = next(iter(touched.values()))
-        for row in workflows.settle(tx, ids=ids, actor=actor, now=self._database.now()):
+        settled = workflows.settle(tx, ids=ids, actor=actor, now=self._database.now())
+        executions = self._executions(tx, [row.id for row in settled if row.state in SETTLED])
+        for row in settled:
             old = before[row.id]
             tx.workflow_changes.append(
                 WorkflowChange(
@@ -35,7 +39,15 @@ class Finalizer:
                     version=old.version,
                     from_state=old.state,
                     to_state=row.state,
+                    reason=row.reason,
                     actor=actor,
                     at=row.updated_at,
+                    execution=executions.get(row.id),
                 )
             )
+
+    def _executions(self, tx: Transaction, ids: list[str]) -> dict[str, Execution]:
+        """The steps of workflows in numbers, for those who are notified that they settled."""
+        if not ids or not self._database.hooks.follows_workflows():
+            return {}
+        return {row.workflow_id: row for row in workflows.execution(tx, ids=ids)}

@@ -35,7 +35,7 @@ class Inputs:
     def fill(self, tx: Transaction, steps: list[ClaimedStep]) -> list[ClaimedStep]:
         """The claimed steps with all their arguments."""
         # An element takes what its map takes.
-        planned = {step.id: _planned_id(step) for step in steps if step.template is not None and step.stage is None}
+        planned = {step.id: _planned_id(step) for step in steps if step.template is not None}
         if not planned:
             return steps
         plans = {
@@ -66,28 +66,32 @@ def sources_of(plan: StepTemplate) -> set[str]:
     return {path.step for path in paths if path.step is not None}
 
 
+def needed_steps(plan: StepTemplate) -> list[str]:
+    """The upstream steps without whose result a step is skipped."""
+    if plan.trigger != "all_concluded":
+        return []
+    paths = [each.source for each in plan.inputs if not each.optional]
+    if plan.each is not None:
+        paths.append(plan.each.source)
+    return [path.step for path in paths if path.step is not None]
+
+
 def _arguments(step: ClaimedStep, plan: StepTemplate, sources: Sources) -> str:
     stored = codec.decode(step.arguments)
     if plan.each is not None and step.kind == "map":
-        element = {
-            "parameter": plan.each.parameter,
-            "arguments": stored,
-            "limit": plan.limit,
-            "max_retries": plan.max_retries,
-            "timeout": plan.timeout,
-            "cooldown": plan.cooldown,
-            "concurrency_key": None,
-        }
+        element = {"parameter": plan.each.parameter, "constants": stored, "limit": plan.limit}
         return _encode({"elements": sources.value(plan.each.source), "element": element})
-    return _encode({**values_of(plan.inputs, sources), **stored})
+    constants = plan.arguments if step.element is not None else {}
+    return _encode({**values_of(plan.inputs, sources), **constants, **stored})
 
 
 def values_of(inputs: Iterable[Input], sources: Sources) -> dict[str, Any]:
     """The values of the parameters by name."""
-    return {each.parameter: _value(each, sources) for each in inputs}
+    return {each.parameter: value_of(each, sources) for each in inputs}
 
 
-def _value(what: Input, sources: Sources) -> Any:
+def value_of(what: Input, sources: Sources) -> Any:
+    """The value of one parameter."""
     step = what.source.step
     if step is None:
         return sources.value(what.source)

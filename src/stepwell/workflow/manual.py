@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.model.errors import ActionRefused
+from stepwell.model.states import CONCLUDED
 from stepwell.store import Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.operator import LockedStep
-from stepwell.workflow.inputs import decode_plan
+from stepwell.workflow.inputs import decode_plan, needed_steps
 from stepwell.workflow.schemas import problems_of_value
-from stepwell.workflow.template import StepTemplate
+from stepwell.workflow.template import Input, StepTemplate
 
 
 def refuse_unskippable(tx: Transaction, step: LockedStep) -> None:
@@ -21,6 +22,17 @@ def refuse_unskippable(tx: Transaction, step: LockedStep) -> None:
             f"{step} cannot be skipped: its workflow does not declare it as skippable; nothing changed. "
             "Complete it with a result, or cancel it"
         )
+
+
+def skipped_with(tx: Transaction, workflow_id: str, name: str) -> list[str]:
+    """The steps that a skip of this one skips: itself, and whatever cannot run without its result, at any distance."""
+    rows = [row for row in workflows.planned_steps(tx, id=workflow_id) if row.element is None and row.plan]
+    plans = {row.template: decode_plan(row.plan or "") for row in rows if row.state not in CONCLUDED}
+    found, new = {name}, {name}
+    while new:
+        new = {other for other, plan in plans.items() if other not in found and set(needed_steps(plan)) & found}
+        found |= new
+    return [name, *sorted(found - {name})]
 
 
 def refuse_bad_result(tx: Transaction, step: LockedStep, result: Any) -> None:
@@ -51,10 +63,17 @@ def _plan_of(tx: Transaction, step: LockedStep) -> StepTemplate | None:
 
 def _takers_of(tx: Transaction, step: LockedStep) -> list[str]:
     """The steps that cannot run without the result of this one."""
-    plans = [decode_plan(text) for text in workflows.plans_of_dependents(tx, id=step.id)]
+    is_element = step.element is not None and step.parent_step_id is not None
+    owner = step.parent_step_id if is_element else step.id
+    plans = [decode_plan(text) for text in workflows.plans_of_dependents(tx, id=owner or step.id)]
+
+    def needs(each: Input) -> bool:
+        """A join needs each element, unless it keeps the places of those without a result."""
+        can_be_none = each.keeps_skipped if is_element else each.optional
+        return each.source.step == step.template and not can_be_none and not each.is_outcome
+
     return [
         plan.name
         for plan in plans
-        if any(each.source.step == step.template and not each.optional and not each.is_outcome for each in plan.inputs)
-        or (plan.each is not None and plan.each.source.step == step.template)
+        if any(map(needs, plan.inputs)) or (plan.each is not None and plan.each.source.step == step.template)
     ]

@@ -48,7 +48,7 @@ def rerun(
             source_system=row.source_system,
             reason=storable(why),
             tags=row.tags,
-            bypass_steps=row.bypass_steps,
+            bypass_steps=[name for name in row.bypass_steps if name != step],
             rerun_of=workflow_id,
             content_hash=row.content_hash,
             copies={name: _copy(each) for name, each in copied.items()},
@@ -56,7 +56,7 @@ def rerun(
                 name: [
                     CopiedElement(codec.decode(each.arguments), _copy(each))
                     for each in steps
-                    if each.template == name and each.element is not None
+                    if each.template == name and each.element is not None and each.state in CONCLUDED
                 ]
                 for name in copied
                 if plans[name].kind == "map"

@@ -15,6 +15,7 @@ from stepwell.model.step import Step
 from stepwell.model.workflow_states import SETTLED, WorkflowState
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import Execution, TemplateStep, WorkflowRow, WorkflowTransition
+from stepwell.workflow.manual import skipped_with
 from stepwell.workflow.steps import DeclaredStep, Gate
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class Run:
     def answer(self, gate: Gate[R] | str, answer: Any, *, who: str, why: str | None = None) -> None:
         """Answer an open gate: the first answer counts."""
         self._app.workflow_engine.gates.answer(self.step(gate).id, answer, who, why)
+
+    def preview_skip(self, step: DeclaredStep[Any] | str) -> list[str]:
+        """The names of the steps that a skip of this one would skip: itself first, then what needs its result."""
+        name = self.step(step).template or ""
+        return self._app.database.read(lambda tx: skipped_with(tx, self.id, name))
 
     def cancel(self, *, who: str, why: str | None = None) -> list[int]:
         """Cancel everything that has not ended; returns the ids of the cancelled steps."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stepwell.model import codec
-from stepwell.model.states import State
+from stepwell.model.states import FAILED, State
 from stepwell.store import Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import Element, UpstreamStep
+from stepwell.workflow.root_failures import root_failures
 from stepwell.workflow.template import CONTEXT, Path
 from stepwell.workflow.values import value_at
 
@@ -70,11 +71,24 @@ def load_sources(
     elements: dict[str, list[Outcome]] = {block: [] for block in blocks}
     for element in workflows.elements(tx, blocks=sorted(blocks)) if blocks else ():
         elements[element.block_uuid].append(_outcome(element))
+    failures = root_failures(
+        tx,
+        {
+            row.id
+            for step_id, rows in upstream.items()
+            for row in rows
+            if row.state is State.NOT_RUNNABLE and row.template in needed[step_id]
+        },
+    )
     contexts = {row.id: codec.decode(row.context) for row in workflows.contexts(tx, ids=sorted(set(steps.values())))}
     return {
         step_id: Sources(
             contexts.get(workflow),
-            {row.template: _outcome(row) for row in upstream.get(step_id, ()) if row.template is not None},
+            {
+                row.template: _outcome(row, failures.get(row.id))
+                for row in upstream.get(step_id, ())
+                if row.template is not None
+            },
             {
                 row.template: _elements_of(row, elements)
                 for row in upstream.get(step_id, ())
@@ -93,7 +107,13 @@ def _elements_of(row: UpstreamStep, elements: Mapping[str, Sequence[Outcome]]) -
     return elements.get(row.child_block_uuid or "", ())
 
 
-def _outcome(row: UpstreamStep | Element) -> Outcome:
+def _outcome(row: UpstreamStep | Element, root_failure: str | None = None) -> Outcome:
+    """`root_failure` is why a step could not run."""
     if row.state is State.COMPLETED:
         return Outcome(row.state, codec.decode(row.response))
-    return Outcome(row.state, None, row.error_message)
+    return Outcome(row.state, None, root_failure or row.error_message or _reason_of(row))
+
+
+def _reason_of(row: UpstreamStep | Element) -> str | None:
+    """A step that an operator failed or cancelled, or that stopped itself, has no error: its reason says why."""
+    return row.reason if row.state in FAILED or row.state is State.CANCELLED else None

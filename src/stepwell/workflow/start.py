@@ -19,7 +19,7 @@ from stepwell.model.ids import Uuid7Generator
 from stepwell.model.reasons import BYPASSED
 from stepwell.model.states import State
 from stepwell.model.workflow_states import WorkflowState
-from stepwell.store import Conflict, Database, Transaction
+from stepwell.store import Conflict, Database, Transaction, WorkflowChange
 from stepwell.store.engine import placement, workflows
 from stepwell.workflow.template import StepTemplate, Template
 
@@ -120,6 +120,18 @@ class Starter:
             _refuse_duplicate(tx, template, request)
         if drafts:
             self._creator.create_in(tx, drafts, now)
+        tx.workflow_changes.append(
+            WorkflowChange(
+                workflow_id=workflow_id,
+                namespace=template.namespace,
+                name=template.name,
+                version=template.version,
+                from_state=None,
+                to_state=WorkflowState.COMPLETE if idle else WorkflowState.PENDING,
+                actor=request.initiator,
+                at=now,
+            )
+        )
 
     def _drafts(self, workflow_id: str, template: Template, request: Start) -> list[NewStep]:
         made: dict[str, NewStep] = {}
@@ -152,12 +164,13 @@ class Starter:
 
     def _settings(self, step: StepTemplate) -> dict[str, Any]:
         """The settings of the step, or else those of its job."""
-        job = self._jobs[step.action].settings if step.action in self._jobs else {}
+        definition = self._jobs.get(step.action)
+        job = {} if definition is None else definition.settings
         taken: dict[str, Any] = {
             name: job[name] for name in ("queue", "priority", "timeout", "cooldown") if name in job
         }
-        if step.kind == "job" and isinstance(job.get("concurrency_key"), str):
-            taken |= {name: job[name] for name in ("concurrency_key", "concurrency_limit") if name in job}
+        if step.kind == "job" and definition is not None:
+            taken |= definition.key_settings(step.arguments)
         own = {"queue": step.queue, "priority": step.priority, "timeout": step.timeout, "cooldown": step.cooldown}
         taken |= {name: value for name, value in own.items() if value}
         return {**taken, "max_retries": step.max_retries}

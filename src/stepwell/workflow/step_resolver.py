@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -147,6 +148,7 @@ class StepResolver:
             self._depend_on([each.source] if each is not None else [])
         names_of_each = step.each if isinstance(step.each, Mapping) else {}
         parameter = each.parameter if each is not None else next(iter(names_of_each), None)
+        yield from self._problems_of_key({*settings.get("arguments", {}), *([parameter] if parameter else [])})
         binder = Binder(step, shape, self.scope, settings.get("arguments", {}), parameter)
         bound = list(binder.bind())
         self._depend_on(binder.sources)
@@ -205,6 +207,20 @@ class StepResolver:
             yield self.step.problem(
                 f"limit and the concurrency key of the job {job.action!r} exclude each other; remove one of them",
                 "limit",
+            )
+
+    def _problems_of_key(self, known: set[str]) -> Iterator[Problem]:
+        """A step is created before its inputs are known: its key can depend on constants and on its element alone."""
+        key = None if self.step.job is None else self.step.job.settings.get("concurrency_key")
+        if not callable(key):
+            return
+        try:
+            inspect.signature(key).bind(**dict.fromkeys(known))
+        except TypeError as error:
+            yield self.step.problem(
+                "its concurrency key is a function of arguments that are not known when the step is created "
+                f"({error}); use a constant key, or let it depend on constants and the element of a map alone",
+                "handler",
             )
 
 

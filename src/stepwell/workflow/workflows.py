@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
 from stepwell.store.engine import workflows as verbs
 from stepwell.store.engine.workflows import ListedWorkflow
+from stepwell.workflow.check_live import LiveProblem, check_live
 from stepwell.workflow.context import context_of
 from stepwell.workflow.environments import VARIABLE
 from stepwell.workflow.request import RequestOptions
@@ -106,6 +107,14 @@ class Workflows:
         if found:
             raise WorkflowDefinitionError(*dict.fromkeys(found))
         return [workflow.check() for workflow in self]
+
+    def check_live(self, *, page_size: int = 100) -> Iterator[LiveProblem]:
+        """What unfinished steps of live workflows will receive and the code of this app cannot take; before a deploy.
+
+        Every stored context, result and element that such a step takes is decoded with the annotations of its job.
+        Steps whose job is not registered here are left out. `page_size` steps are in memory at a time.
+        """
+        return check_live(self.app.database, self.app.jobs, page_size)
 
     def get(self, name: str, *, namespace: str = DEFAULT_NAMESPACE, version: str | int | None = None) -> Workflow[Any]:
         """A workflow by its name; the newest version, if none is given."""

@@ -320,3 +320,18 @@ def test_output_that_is_piped_is_plain(scene: Scene, arguments: list[str]) -> No
     shown = run(scene.url, *arguments).stdout
     assert not ANSI.search(shown)
     assert not any(line.endswith(" ") for line in shown.splitlines())
+
+
+def test_show_and_explain_tell_of_a_refused_answer_to_a_gate(shared_database_url: str) -> None:
+    with Stepwell(shared_database_url) as app:
+        flow = app.workflows("shop").workflow("ordering")
+        flow.gate("approval", result=bool)
+        step = flow.start().step("approval").id
+        app.run_until_idle()
+        answer = f"INSERT INTO step_answers (step_id, answer, answered_by) VALUES ({step}, '7', 'billing')"
+        app.database.transact(lambda tx: tx.execute(answer, {}))
+        app.run_until_idle()
+    for command in ("show", "explain"):
+        assert "billing" in run(shared_database_url, command, str(step)).stdout
+    refused = ask(shared_database_url, "show", str(step))["step"]["decision"]["refused"]
+    assert refused["answered_by"] == "billing"

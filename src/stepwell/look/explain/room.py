@@ -14,13 +14,15 @@ from stepwell.store.engine.explaining import StepFacts
 
 
 def _is_to_be_dispatched(step: StepFacts) -> bool:
-    """Now or after what failed before it has been retried."""
+    """Now or after what failed before it has been retried. A gate never is."""
+    if step.kind == "gate":
+        return False
     return step.state is State.PENDING or (step.state is State.NOT_RUNNABLE and step.reason != DORMANT)
 
 
 def workflow(facts: Facts, step: StepFacts) -> Iterator[Found]:
     pause = facts.pauses.get(step.workflow_id or "")
-    if _is_to_be_dispatched(step) and pause is not None:
+    if step.state in (State.PENDING, State.NOT_RUNNABLE) and step.reason != DORMANT and pause is not None:
         why = f": {pause.paused_reason}" if pause.paused_reason else ""
         yield cause(
             "workflow",
@@ -68,7 +70,7 @@ def key(facts: Facts, step: StepFacts) -> Iterator[Found]:
 
 
 def limits(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    if step.state not in (State.PENDING, State.DISPATCHED):
+    if step.state not in (State.PENDING, State.DISPATCHED) or step.kind == "gate":
         return
     for kind, name in (("total", ""), ("queue", step.queue), ("action", step.action)):
         maximum = None if name is None else facts.maxima.get((kind, name))
@@ -87,7 +89,7 @@ def queue(facts: Facts, step: StepFacts) -> Iterator[Found]:
     queue, group = step.queue or "", step.group or ""
     slots = facts.slots.get((queue, ""), 0) + facts.slots.get((queue, group), 0)
     dispatched = facts.dispatched.get((queue, group), 0)
-    if step.state is State.PENDING and slots and dispatched >= 2 * slots:
+    if _is_to_be_dispatched(step) and step.state is State.PENDING and slots and dispatched >= 2 * slots:
         yield cause("room", f"queue {step.queue!r} is full: {dispatched} steps dispatched for {slots} slots")
 
 

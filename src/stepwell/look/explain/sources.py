@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepwell.look.explain import ended, room, running, waiting
+from stepwell.look.explain import decisions, ended, room, running, waiting
 from stepwell.look.explain.found import Source
 
 SOURCES: Final[tuple[Source, ...]] = (
@@ -25,6 +25,7 @@ SOURCES: Final[tuple[Source, ...]] = (
     ended.lease,
     ended.not_runnable,
     ended.failed,
+    decisions.decision,
     room.workflow,
     room.workers,
     room.breaker,

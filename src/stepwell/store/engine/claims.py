@@ -108,7 +108,8 @@ def claim_steps(
     if not declared:
         return steps
     for step in declared:
-        tx.touch(step.workflow_id, actor)
+        if step.parent_step_id is None:  # otherwise its parent has begun, and with it the workflow
+            tx.touch(step.workflow_id, actor)
     return tx.prepare(steps)
 
 

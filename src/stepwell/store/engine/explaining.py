@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from stepwell.model.states import State
+from stepwell.model.step import Json
 from stepwell.store.statement import query
 from stepwell.store.transaction import Transaction
 
@@ -52,6 +53,8 @@ class StepFacts(msgspec.Struct, frozen=True):
     dependencies_met: bool
     retries_left: bool
     workflow_runs: bool
+    kind: str
+    decision: Json
     unsatisfiable: bool
 
     @property

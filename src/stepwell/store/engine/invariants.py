@@ -20,6 +20,10 @@ def invariant_1_history_ends_in_the_state(tx: Transaction) -> list[FindingRow]: 
 
 
 @query
+def invariant_1_workflows_agree_with_their_steps(tx: Transaction) -> list[FindingRow]: ...
+
+
+@query
 def invariant_2_lease_only_while_claimed(tx: Transaction) -> list[FindingRow]: ...
 
 

@@ -14,6 +14,14 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
 
+class EndedStep(msgspec.Struct, frozen=True):
+    """A step that ended without concluding."""
+
+    id: int
+    parent_step_id: int | None
+    parent_state: State | None
+
+
 class LockedStep(msgspec.Struct, frozen=True):
     """A step that is locked until this transaction ends."""
 
@@ -157,6 +165,4 @@ def resolve_workflow(tx: Transaction, *, workflow: str, actor: str, reason: str,
 
 
 @query
-def unconcluded_of_workflow(tx: Transaction, *, workflow: str) -> list[int]:
-    """What a retry of the whole workflow revives."""
-    ...
+def unconcluded_of_workflow(tx: Transaction, *, workflow: str) -> list[EndedStep]: ...

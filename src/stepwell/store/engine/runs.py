@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from stepwell.model.claimed import Claim
+from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.states import State
 from stepwell.store.changes import Change
 from stepwell.store.engine.agenda import open_ready, steps_waiting_for
@@ -87,9 +87,7 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
     )
     states = {each.id: _STATES[each.state] for each in finished}
     if declared := {each.id for each in finished if each.declared}:
-        for run in runs:
-            if run.claim.step_id in declared:
-                tx.touch(run.claim.step.workflow_id, actor)
+        _touch_workflows(tx, [run.claim.step for run in runs if run.claim.step_id in declared], actor)
     if tx.collects_changes:
         tx.changed([
             _completed(run, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED
@@ -98,6 +96,25 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
         tx.wake(Wake.DECISIONS)
         open_steps_waiting_for(tx, deciding, now)
     return states
+
+
+def _touch_workflows(tx: Transaction, steps: Sequence[ClaimedStep], actor: str) -> None:
+    """The end of a child cannot settle its workflow while its parent waits for it.
+
+    So the elements of a large map do not wait for each other at the row of their workflow.
+    """
+    for step in steps:
+        if step.parent_step_id is None:
+            tx.touch(step.workflow_id, actor)
+    parents = sorted({step.parent_step_id for step in steps if step.parent_step_id is not None})
+    for workflow_id in workflows_of_ended(tx, ids=parents) if parents else ():
+        tx.touch(workflow_id, actor)
+
+
+@query
+def workflows_of_ended(tx: Transaction, *, ids: Sequence[int]) -> list[str]:
+    """The workflows of those of these steps that have ended."""
+    ...
 
 
 def _completed(run: Success, actor: str, now: datetime) -> Change:

@@ -13,12 +13,23 @@ class FindingRow(msgspec.Struct, frozen=True):
     finding: str
 
 
+class WorkflowFinding(FindingRow, frozen=True):
+    """A finding about a declared workflow, named by its first step."""
+
+    workflow_id: str
+    group: str | None
+
+
 @change
 def use_one_snapshot(tx: Transaction) -> int: ...
 
 
 @query
 def has_marks(tx: Transaction, *, group: str) -> bool | None: ...
+
+
+@query
+def wrong_workflow_states(tx: Transaction) -> list[WorkflowFinding]: ...
 
 
 @query

@@ -89,8 +89,14 @@ class Execution(msgspec.Struct, frozen=True):
     eligible: int
     blocked: int
     open_gates: int
-    next_change_at: datetime | None
+    gates: str | None  # the names of the open ones
+    next_change_at: datetime | None  # the earliest moment at which anything changes by itself
     execution_status: str
+
+    @property
+    def waits_for_gates(self) -> list[str]:
+        """The names of the open gates."""
+        return sorted(self.gates.split(", ")) if self.gates else []
 
 
 class TemplateStep(msgspec.Struct, frozen=True):
@@ -114,6 +120,7 @@ class LockedWorkflow(msgspec.Struct, frozen=True):
 class Settled(msgspec.Struct, frozen=True):
     id: str
     state: str
+    reason: str | None
     updated_at: datetime
 
 
@@ -125,6 +132,7 @@ class UndecidedStep(msgspec.Struct, frozen=True):
     plan: str
     undecided: str | None
     trigger_rule: str
+    decision: Json
 
 
 class DueGate(msgspec.Struct, frozen=True):
@@ -147,6 +155,8 @@ class LockedGate(msgspec.Struct, frozen=True):
     label: str | None
     template: str | None
     state: State
+    actor: str | None
+    completed_at: datetime | None
     kind: str
     plan: str | None
     decision: Json
@@ -175,12 +185,24 @@ class UpstreamStep(msgspec.Struct, frozen=True):
     child_block_uuid: str | None
 
 
+class Failure(msgspec.Struct, frozen=True):
+    """A step that ended without having concluded."""
+
+    id: int
+    label: str | None
+    action: str
+    state: State
+    reason: str | None
+    error_message: str | None
+
+
 class Element(msgspec.Struct, frozen=True):
     """An element of a map; its response is JSON text."""
 
     block_uuid: str
     element: int
     state: State
+    reason: str | None
     response: str | None
     error_message: str | None
 
@@ -201,6 +223,18 @@ class PlannedRow(msgspec.Struct, frozen=True):
     state: State
     arguments: str
     response: str | None
+
+
+class LiveStep(msgspec.Struct, frozen=True):
+    """An unfinished step; `planned_id` is the step whose plan says what it takes."""
+
+    id: int
+    workflow_id: str
+    template: str
+    element: int | None
+    action: str
+    arguments: str
+    planned_id: int
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -356,6 +390,10 @@ def delete_answer(tx: Transaction, *, id: int) -> int: ...
 def postpone_gate(tx: Transaction, *, id: int, due_at: datetime | None) -> int: ...
 
 
+@change
+def record_refusal(tx: Transaction, *, id: int, decision: str) -> int: ...
+
+
 @transition_in_tick
 def expire_gate(tx: Transaction, *, id: int, message: str, actor: str, now: datetime) -> list[Change]: ...
 
@@ -374,6 +412,12 @@ def elements(tx: Transaction, *, blocks: Sequence[str]) -> list[Element]:
 
 
 @query
+def failures_behind(tx: Transaction, *, ids: Sequence[int]) -> list[Failure]:
+    """Upstream steps and children of these steps that ended without having concluded."""
+    ...
+
+
+@query
 def plans(tx: Transaction, *, ids: Sequence[int]) -> list[Plan]: ...
 
 
@@ -383,6 +427,10 @@ def plans_of_dependents(tx: Transaction, *, id: int) -> list[str]: ...
 
 @query
 def planned_steps(tx: Transaction, *, id: str) -> list[PlannedRow]: ...
+
+
+@query
+def live_steps(tx: Transaction, *, after: int, limit: int) -> list[LiveStep]: ...
 
 
 @query

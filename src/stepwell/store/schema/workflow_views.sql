@@ -43,6 +43,7 @@ SELECT w.id AS workflow_id, w.namespace, w.name, w.version, w.state,
        sum(CASE WHEN a.status IN ('open', 'undecided') THEN 1 ELSE 0 END) AS eligible,
        sum(CASE WHEN s.state = 'Pending' AND a.step_id IS NULL THEN 1 ELSE 0 END) AS blocked,
        sum(CASE WHEN a.status = 'gate' THEN 1 ELSE 0 END) AS open_gates,
+       @sqlite(group_concat)@postgres(string_agg)(CASE WHEN a.status = 'gate' THEN s.template END, ', ') AS gates,
        min(CASE WHEN a.status IN ('delayed', 'gate') THEN a.due_at END) AS next_change_at,
        CASE
            WHEN w.state NOT IN ('pending', 'in_progress')

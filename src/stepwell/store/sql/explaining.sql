@@ -6,6 +6,7 @@ SELECT s.id, s.label, s.action, s.queue, s."group", s.workflow_id, s.type, s.blo
        s."index", s.state, s.reason, s.placed, s.trigger_rule, s.dispatch_after, s.retries, s.max_retries, s.attempts,
        s.not_completed, s.own_code_done_at, s.started_at, s.completed_at, s.hostname, s.lease_worker, s.lease_deadline,
        s.error_message, s.last_error, s.concurrency_key, s.concurrency_limit, a.status, coalesce(a.key_blocked, false) AS key_blocked,
+       s.kind, s.decision,
        r.parent_ready, r.order_met, r.dependencies_met, r.retries_left, r.workflow_runs, r.unsatisfiable
 FROM steps s JOIN step_readiness r ON r.step_id = s.id LEFT JOIN steps_agenda a ON a.step_id = s.id
 WHERE s.id @in(:ids bigint);

@@ -17,6 +17,23 @@ FROM steps s
 LEFT JOIN step_transitions t ON t.step_id = s.id AND t.id = (SELECT max(x.id) FROM step_transitions x WHERE x.step_id = s.id)
 WHERE t.to_state IS NULL OR t.to_state <> s.state;
 
+-- name: invariant_1_workflows_agree_with_their_steps()
+-- Not while marks of the group wait for a tick: plain SQL may have ended a step.
+SELECT f.id, 'its workflow ' || f.workflow_id || ' is ' || f.state || ', but its steps say ' || f.outcome AS finding
+FROM (SELECT w.id AS workflow_id, w.state, o.outcome,
+             (SELECT min(s.id) FROM steps s WHERE s.workflow_id = w.id AND s.workflow_id <> s.uuid) AS id
+      FROM steps_workflows w JOIN steps_workflow_outcomes o ON o.workflow_id = w.id
+      WHERE @outdated(w, o)) AS f
+JOIN steps s ON s.id = f.id
+WHERE NOT EXISTS (SELECT 1 FROM steps_marks m WHERE m."group" = s."group")
+UNION ALL
+SELECT min(s.id), 'its workflow ' || w.id || ' is ' || w.state || ', but the history of that ends in ' || coalesce(t.to_state, 'nothing')
+FROM steps_workflows w JOIN steps s ON s.workflow_id = w.id AND s.workflow_id <> s.uuid
+LEFT JOIN steps_workflow_transitions t ON t.workflow_id = w.id
+     AND t.id = (SELECT max(x.id) FROM steps_workflow_transitions x WHERE x.workflow_id = w.id)
+WHERE t.to_state IS NULL OR t.to_state <> w.state
+GROUP BY w.id, w.state, t.to_state;
+
 -- name: invariant_2_lease_only_while_claimed()
 SELECT id, 'it is ' || state || ' but has a lease' AS finding FROM steps
 WHERE lease_worker IS NOT NULL AND (state IN ('Pending', 'Dispatched') OR lease_token = 0)

@@ -130,9 +130,12 @@ WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRu
 @changes;
 
 -- name: recheck_dependents(ids)!
--- They are on the agenda because these steps had ended. The next tick checks whether their trigger rule is still met.
-UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL
-WHERE status IN ('open', 'delayed', 'undecided', 'gate')
+-- They are on the agenda because these steps had ended. The next tick checks whether their trigger rule is still met. An
+-- open gate is checked here: it stays open until it expires, or it is closed at once and takes no answer.
+UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL,
+    due_at = CASE WHEN status = 'gate' THEN NULL ELSE due_at END
+WHERE (status IN ('open', 'delayed', 'undecided')
+       OR status = 'gate' AND NOT (SELECT r.dependencies_met FROM step_readiness r WHERE r.step_id = steps_agenda.step_id))
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
 
 -- name: lock_group_of(id)
@@ -160,8 +163,9 @@ UPDATE steps_workflows SET state = 'resolved_manually', actor = :actor, reason =
 WHERE id = :workflow AND state IN ('error', 'cancelled');
 
 -- name: unconcluded_of_workflow(workflow)
--- What a retry of the whole workflow revives: every step that ended without concluding, but for dormant handlers.
-SELECT s.id FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+-- Every step that ended without concluding, but for dormant handlers; parents before their children.
+SELECT s.id, s.parent_step_id, (SELECT p.state FROM steps p WHERE p.id = s.parent_step_id) AS parent_state
+FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
 WHERE u.workflow_id = :workflow AND s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
   AND coalesce(s.reason, '') <> 'dormant'
 ORDER BY s.id;

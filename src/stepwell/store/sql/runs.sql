@@ -1,6 +1,9 @@
 -- A worker's writes for a step that it runs. Each takes effect only while the step is Running under the token of its claim.
 -- Only `finish` clears `stage`: a write that passes no stage must not make compute run again.
 
+-- name: workflows_of_ended(ids)
+SELECT DISTINCT workflow_id FROM steps WHERE id @in(:ids bigint) AND state NOT IN ('Pending', 'Dispatched', 'Running');
+
 -- name: finish(id, token, response, error, stack, duration, actor, now)
 -- Own code done: Completed, or Running until the children have concluded. Without a response, the recorded one is kept.
 UPDATE steps SET

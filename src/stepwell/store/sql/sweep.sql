@@ -44,8 +44,12 @@ WHERE s."group" = :group AND (s.state = 'Dispatched' OR s.lease_worker IS NOT NU
 UNION
 SELECT a.step_id, 'it waits for other steps, but is on the agenda as ' || a.status
 FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
-WHERE a."group" = :group AND a.status IN ('open', 'delayed', 'undecided', 'gate')
-  AND NOT (@ready(r));
+WHERE a."group" = :group AND a.status IN ('open', 'delayed', 'undecided')
+  AND NOT (@ready(r))
+UNION
+-- An open gate stays open while its workflow is paused: it can be answered, and it expires.
+SELECT a.step_id, 'it waits for other steps, but is an open gate' FROM steps_agenda a JOIN step_readiness r ON r.step_id = a.step_id
+WHERE a."group" = :group AND a.status = 'gate' AND NOT (r.parent_ready AND r.order_met AND r.dependencies_met);
 
 -- name: wrong_block_entries(group)
 SELECT u.step_id AS id, 'it is ' || s.state || ', but its block entry is outdated' AS finding
@@ -63,6 +67,17 @@ SELECT s.id, 'it is ' || s.state || ', but has no block entry' FROM steps s
 WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.block_uuid <> s.uuid)
   AND (s.state NOT IN ('Completed', 'Skipped') OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.step_id = s.id);
+
+-- name: wrong_workflow_states()
+-- Declared workflows whose state is not the one that follows from their steps; each is named by its first step. Not while
+-- marks of the group wait for a tick: plain SQL may have ended a step.
+SELECT f.id, f.workflow_id, s."group", 'its workflow ' || f.workflow_id || ' is ' || f.state || ', but its steps say ' || f.outcome AS finding
+FROM (SELECT w.id AS workflow_id, w.state, o.outcome,
+             (SELECT min(s.id) FROM steps s WHERE s.workflow_id = w.id AND s.workflow_id <> s.uuid) AS id
+      FROM steps_workflows w JOIN steps_workflow_outcomes o ON o.workflow_id = w.id
+      WHERE @outdated(w, o)) AS f
+JOIN steps s ON s.id = f.id
+WHERE NOT EXISTS (SELECT 1 FROM steps_marks m WHERE m."group" = s."group");
 
 -- name: repair_block_entry(id)!
 INSERT INTO @unconcluded

@@ -64,7 +64,7 @@ UPDATE steps_workflows SET
                  WHEN 'in_progress' THEN NULL ELSE :now END
 WHERE id @in(:ids uuid)
   AND state <> (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id)
-RETURNING id, state, updated_at;
+RETURNING id, state, reason, updated_at;
 
 -- name: forget_cancellation(ids)!
 -- A step was revived after the cancellation: what counts is how the workflow ends now.
@@ -80,7 +80,7 @@ SELECT state FROM steps_workflows WHERE id = :id @postgres(FOR UPDATE);
 -- Decisions --------------------------------------------------------------------------------------------
 
 -- name: undecided_steps(group, limit)
-SELECT s.id, s.workflow_id, s.template, s.kind, s.plan, s.undecided, s.trigger_rule
+SELECT s.id, s.workflow_id, s.template, s.kind, s.plan, s.undecided, s.trigger_rule, s.decision
 FROM steps_agenda a JOIN steps s ON s.id = a.step_id AND s.state = 'Pending'
 WHERE a.status = 'undecided' AND a."group" = :group
   AND (SELECT @ready(r) FROM step_readiness r WHERE r.step_id = a.step_id)
@@ -119,7 +119,7 @@ ORDER BY a.step_id;
 
 -- name: lock_gate(id)
 -- An open gate, locked on the agenda, so that two answers wait for each other.
-SELECT s.id, s.uuid, s.label, s.template, s.state, s.kind, s.plan, s.decision, s.workflow_id, a.status
+SELECT s.id, s.uuid, s.label, s.template, s.state, s.actor, s.completed_at, s.kind, s.plan, s.decision, s.workflow_id, a.status
 FROM steps s LEFT JOIN steps_agenda a ON a.step_id = s.id
 WHERE s.id = :id @postgres(FOR UPDATE OF s);
 
@@ -136,6 +136,9 @@ DELETE FROM step_answers WHERE step_id = :id;
 -- name: postpone_gate(id, due_at)!
 UPDATE steps_agenda SET due_at = :due_at WHERE step_id = :id AND status = 'gate';
 
+-- name: record_refusal(id, decision)!
+UPDATE steps SET decision = :decision, changed_from = NULL WHERE id = :id AND state = 'Pending';
+
 -- name: expire_gate(id, message, actor, now)
 UPDATE steps SET @to('Failed'), reason = 'gate_expired', error_message = :message, last_error = :message, completed_at = :now
 WHERE id = :id AND kind = 'gate' AND state = 'Pending'
@@ -149,9 +152,21 @@ FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
 WHERE e.step_id @in(:ids bigint);
 
 -- name: elements(blocks)
-SELECT block_uuid, element, state, response, error_message FROM steps
+SELECT block_uuid, element, state, reason, response, error_message FROM steps
 WHERE block_uuid @in(:blocks uuid) AND block_uuid <> uuid AND element IS NOT NULL
 ORDER BY block_uuid, element;
+
+-- name: failures_behind(ids)
+-- Upstream steps and children of these steps that ended without having concluded.
+SELECT d.id, d.label, d.action, d.state, d.reason, d.error_message
+FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
+WHERE e.step_id @in(:ids bigint) AND d.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+UNION
+SELECT c.id, c.label, c.action, c.state, c.reason, c.error_message
+FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND u.type = 'default'
+JOIN steps c ON c.id = u.step_id
+WHERE p.id @in(:ids bigint) AND p.reason = 'children_failed' AND c.state IN ('Failed', 'Stopped', 'Cancelled')
+ORDER BY 1;
 
 -- name: plans(ids)
 SELECT id, plan FROM steps WHERE id @in(:ids bigint);
@@ -165,6 +180,16 @@ WHERE e.depends_on_id = :id AND s.plan IS NOT NULL;
 SELECT id, template, element, kind, plan, state, arguments, response FROM steps
 WHERE workflow_id = :id AND workflow_id <> uuid AND template IS NOT NULL
 ORDER BY template, element;
+
+-- name: live_steps(after, limit)
+-- Steps of templates, and elements of their maps, whose code has yet to run or may run again. An element takes what the
+-- plan of its map says.
+SELECT s.id, s.workflow_id, s.template, s.element, s.action, s.arguments,
+       CASE WHEN s.element IS NULL THEN s.id ELSE s.parent_step_id END AS planned_id
+FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+WHERE u.step_id > :after AND u.workflow_id IS NOT NULL AND NOT u.ended AND s.template IS NOT NULL AND s.kind <> 'gate'
+  AND (s.state IN ('Pending', 'Dispatched') OR s.state = 'Running' AND s.own_code_done_at IS NULL)
+ORDER BY u.step_id LIMIT :limit;
 
 -- name: contexts(ids)
 SELECT id, context FROM steps_workflows WHERE id @in(:ids uuid);

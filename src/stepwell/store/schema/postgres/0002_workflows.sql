@@ -52,7 +52,7 @@ CREATE TABLE steps_templates (
 -- Answers to open gates; also by plain SQL: a trigger refuses one for a gate that is not open.
 CREATE TABLE step_answers (
     step_id     bigint PRIMARY KEY REFERENCES steps (id),
-    answer      json,
+    answer      json NOT NULL DEFAULT 'null',
     answered_by text NOT NULL CHECK (answered_by <> ''),
     reason      text,
     answered_at timestamptz NOT NULL DEFAULT clock_timestamp()

@@ -2,12 +2,13 @@
 
 CREATE OR REPLACE FUNCTION step_answer_checked() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    -- The next tick applies the answer: any moment that has passed, by whatever clock, makes the gate due. The lock on the
+    -- row makes a second answer wait for the first.
+    UPDATE steps_agenda SET due_at = (SELECT created_at FROM steps WHERE id = NEW.step_id)
+    WHERE step_id = NEW.step_id AND status = 'gate';
     IF EXISTS (SELECT 1 FROM step_answers WHERE step_id = NEW.step_id) THEN
         RAISE EXCEPTION 'the gate has been answered already' USING ERRCODE = 'ZS002';
-    END IF;
-    -- The next tick applies the answer. The lock on the row makes a second answer wait for the first.
-    UPDATE steps_agenda SET due_at = clock_timestamp() WHERE step_id = NEW.step_id AND status = 'gate';
-    IF NOT FOUND THEN
+    ELSIF NOT EXISTS (SELECT 1 FROM steps_agenda WHERE step_id = NEW.step_id AND status = 'gate') THEN
         RAISE EXCEPTION 'the step is not an open gate' USING ERRCODE = 'ZS002';
     END IF;
     RETURN NEW;

@@ -52,7 +52,7 @@ CREATE TABLE steps_templates (
 -- Answers to open gates; also by plain SQL: a trigger refuses one for a gate that is not open.
 CREATE TABLE step_answers (
     step_id     integer PRIMARY KEY REFERENCES steps (id),
-    answer      text CHECK (json_valid(answer)),
+    answer      text NOT NULL DEFAULT 'null' CHECK (json_valid(answer)),
     answered_by text NOT NULL CHECK (answered_by <> ''),
     reason      text,
     answered_at text NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f000', 'now'))

@@ -9,11 +9,12 @@ BEGIN
         SELECT 1 FROM steps_agenda WHERE step_id = NEW.step_id AND status = 'gate');
 END;
 
--- The next tick applies the answer.
+-- The next tick applies the answer: any moment that has passed, by whatever clock, makes the gate due.
 DROP TRIGGER IF EXISTS step_answer_given;
 CREATE TRIGGER step_answer_given AFTER INSERT ON step_answers
 BEGIN
-    UPDATE steps_agenda SET due_at = strftime('%Y-%m-%d %H:%M:%f000', 'now') WHERE step_id = NEW.step_id AND status = 'gate';
+    UPDATE steps_agenda SET due_at = (SELECT created_at FROM steps WHERE id = NEW.step_id)
+    WHERE step_id = NEW.step_id AND status = 'gate';
 END;
 
 DROP TRIGGER IF EXISTS steps_workflow_created;
