@@ -65,8 +65,8 @@ class Decisions:
 def _decide(
     tx: Transaction, step: UndecidedStep, plan: StepTemplate, sources: Sources | None, actor: str, now: datetime
 ) -> None:
-    decision = Decision(None, None, {}) if sources is None else decision_of(plan, sources)  # None: decided earlier
-    found = decision.found if sources is not None else {WHEN: kept} if (kept := (step.decision or {}).get(WHEN)) else {}
+    decision = _decided_earlier(step) if sources is None else decision_of(plan, sources)
+    found = decision.found
     if decision.reason is not None:
         workflows.skip_undecided(
             tx,
@@ -91,14 +91,23 @@ def _decide(
     workflows.open_decided(tx, id=step.id, due_at=due_at)
 
 
+def _decided_earlier(step: UndecidedStep) -> Decision:
+    """A gate that opens again: its condition is not looked at a second time."""
+    kept = (step.decision or {}).get(WHEN)
+    return Decision(None, None, {WHEN: kept} if kept else {})
+
+
 def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
     """Whether a step runs: first its condition counts, then its skipped inputs."""
     found: dict[str, Any] = {}
     for condition in plan.conditions:
         value = sources.value(condition.path)
-        found[str(condition.path)] = {"wanted": list(condition.values), "found": _recorded(value)}
+        found[str(condition.path)] = {
+            "wanted": [_recorded(each) for each in condition.values],
+            "found": _recorded(value),
+        }
         if not is_met(condition, value):
-            wanted = " or ".join(codec.encode(each) for each in condition.values)
+            wanted = " or ".join(map(_text, condition.values))
             message = f"{condition.path} is {_text(value)}, not {wanted}"
             return Decision(CONDITION_NOT_MET, codec.clean_text(message, MAX_TEXT), {WHEN: found})
     record = {WHEN: found} if found else {}
@@ -110,7 +119,7 @@ def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
 
 def _recorded(value: Any) -> Any:
     """The value that was found; or the beginning of its text, if it is larger or deeper than a record may be."""
-    if not isinstance(value, dict | list):
+    if not isinstance(value, str | dict | list):
         return value
     text = _text(value)
     return text if len(text) >= MAX_TEXT or text.count("[") + text.count("{") > MAX_BRACKETS else value

@@ -142,14 +142,30 @@ def deep() -> Any:
     return value
 
 
-def test_a_condition_over_a_value_as_deep_as_allowed_stops_no_tick(engine: Engine) -> None:
+def long() -> str:
+    return "x" * 1_048_000
+
+
+@pytest.mark.parametrize("wanted", [1, "y" * 2_000])
+def test_a_condition_over_a_text_as_long_as_allowed_stops_no_tick(engine: Engine, wanted: Any) -> None:
+    flow = engine.app.workflows("shop").workflow("deciding")
+    flow.step()(long)
+    flow.step(when={"long": wanted})(guarded)
+    run = flow.start()
+    engine.settle()
+    assert run.step("long").state is State.COMPLETED
+    assert run.step("guarded").state is State.SKIPPED
+
+
+@pytest.mark.parametrize("wanted", [1, [deep()]])
+def test_a_condition_over_a_value_as_deep_as_allowed_stops_no_tick(engine: Engine, wanted: Any) -> None:
     flow = engine.app.workflows("shop").workflow("deciding")
     flow.step()(deep)
-    flow.step(when={"deep": 1})(guarded)
+    flow.step(when={"deep": wanted})(guarded)
     run = flow.start()
     engine.settle()
     assert run.step("deep").state is State.COMPLETED
-    assert run.step("guarded").state is State.SKIPPED
+    assert run.step("guarded").state is (State.SKIPPED if wanted == 1 else State.COMPLETED)
 
 
 def flaky() -> str:
