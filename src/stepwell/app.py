@@ -29,6 +29,7 @@ from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions, Retried
 from stepwell.operate.breaker import Breaker
+from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
 from stepwell.operate.transition import transition_by_hand
@@ -90,7 +91,10 @@ class Stepwell:
             self.database, self.jobs, self._finisher, self.limits, self.queues, lambda: name_of(self)
         )
         self.actions = Actions(self.database)
-        self.workflow_engine = WorkflowEngine(self.database, self._creator, self.jobs, uuids, self.actions)
+        self.operations = Operations(self.database, self.actions.steps)
+        self.workflow_engine = WorkflowEngine(
+            self.database, self._creator, self.jobs, uuids, self.actions, self.operations
+        )
         self.reader = Reader(self.database)
         self._crews: list[Crew] = []
 
@@ -270,6 +274,10 @@ class Stepwell:
         """Complete a step by hand, with a result."""
         self.actions.complete(self.step(which).id, who, why, response)
 
+    def reset_attempts(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
+        """Forget the attempts of a Pending step, and the delay after the last one."""
+        self.actions.reset_attempts(self.step(which).id, who, why)
+
     def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
         """Change the state of a step by hand, as the transition table allows an operator."""
         transition_by_hand(self.actions, self.step(which), state, who, why)
@@ -278,9 +286,9 @@ class Stepwell:
         """Hold back the Pending steps of a step's workflow."""
         self.actions.pause_workflow(_workflow_of(self.step(which)), who, why)
 
-    def resume_workflow(self, which: AnyStep, *, who: str) -> None:
+    def resume_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Resume a paused workflow."""
-        self.actions.resume_workflow(_workflow_of(self.step(which)), who)
+        self.actions.resume_workflow(_workflow_of(self.step(which)), who, why)
 
     # check --------------------------------------------------------------------------------------------
 

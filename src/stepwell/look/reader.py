@@ -7,12 +7,13 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from stepwell.model.errors import StepNotFound, StepwellError
+from stepwell.model.errors import StepNotFound
 from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reading
+from stepwell.store.filters import check_step_filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +48,8 @@ class Reader:
 
     def steps(self, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match `state`, `group`, `queue`, `action`, `workflow`, `relatable`, …"""
-        filters = {name: value for name, value in filters.items() if value is not None}
-        if "relatable" in filters:
-            kind, of = filters.pop("relatable")
-            filters |= {"relatable_type": kind, "relatable_id": str(of)}
-        if unknown := filters.keys() - {*reading.FILTERS, "workflow"}:
-            valid = ", ".join(sorted([*reading.FILTERS, "relatable", "workflow"]))
-            raise StepwellError(f"unknown filter {', '.join(sorted(unknown))}; valid filters: {valid}")
-        return self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=before, limit=limit))
+        checked = check_step_filters(filters)
+        return self._database.read(lambda tx: reading.newest_steps(tx, filters=checked, before=before, limit=limit))
 
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
         step = self.step(which)

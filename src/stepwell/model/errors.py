@@ -28,6 +28,10 @@ class StepNotFound(StepwellError, LookupError):
     """No step has this id or uuid."""
 
 
+class OperationNotFound(StepwellError, LookupError):
+    """No operation or preview has this id."""
+
+
 class KeyConflict(StepwellError):
     """The idempotency key belongs to a step with a different action or different arguments."""
 

@@ -104,11 +104,6 @@ def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
 
 def _skipped_inputs(plan: StepTemplate, sources: Sources) -> Iterator[str]:
     """The upstream steps that were skipped, and without whose result the step cannot run."""
-    if plan.trigger != "all_concluded":
-        return
-    needed = [each.source.step for each in plan.inputs if not each.optional]
-    if plan.each is not None:
-        needed.append(plan.each.source.step)
-    for step in needed:
-        if step is not None and sources.state_of(step) is State.SKIPPED:
+    for step in plan.needed:
+        if sources.state_of(step) is State.SKIPPED:
             yield step

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from stepwell.model import codec
-from stepwell.model.actors import actor_of, reason_of, storable
+from stepwell.model.actors import By, actor_of, reason_of, storable
 from stepwell.model.errors import ActionRefused, StepNotFound
 from stepwell.model.states import State
+from stepwell.operate.audit import record_step_action
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import operator, workflows
 from stepwell.store.engine.workflows import DueGate, LockedGate
@@ -40,6 +41,7 @@ class Gates:
             check_answer(gate, codec.decode(text))
             workflows.add_answer(tx, id=step_id, answer=text, answered_by=actor, reason=storable(why), now=now)
             operator.answer_gate(tx, id=step_id, response=text, actor=actor, reason=reason_of(why), now=now)
+            record_step_action(tx, "answer", By(actor, why, now), step_id, gate.state, {})
 
         self._database.transact(work)
 

@@ -43,6 +43,17 @@ def refuse_bad_result(tx: Transaction, step: LockedStep, result: Any) -> None:
         raise ActionRefused(f"{step} cannot be completed with this result: {mismatch}; nothing changed") from mismatch
 
 
+def skipped_by_input(tx: Transaction, skipped: set[int]) -> set[int]:
+    """The steps that will be skipped because these are, at any distance: they cannot run without their results."""
+    found: set[int] = set()
+    new = set(skipped)
+    while new:
+        dependents = workflows.waiting_dependents(tx, ids=sorted(new))
+        new = {each.id for each in dependents if each.upstream in decode_plan(each.plan).needed} - found - skipped
+        found |= new
+    return found
+
+
 def _plan_of(tx: Transaction, step: LockedStep) -> StepTemplate | None:
     if step.template is None:
         return None

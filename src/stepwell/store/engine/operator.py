@@ -91,6 +91,10 @@ def lock_group_of(tx: Transaction, *, id: int) -> str | None:
 
 
 @query
+def lock_groups_of_steps(tx: Transaction, *, ids: Sequence[int]) -> list[str]: ...
+
+
+@query
 def lock_groups_of_workflow(tx: Transaction, *, workflow: str) -> list[str]: ...
 
 
@@ -115,6 +119,16 @@ def handlers_that_ran(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
 
 
 @query
+def completable(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+    """Those of these steps that may be completed by hand."""
+    ...
+
+
+@query
+def has_open_children(tx: Transaction, *, id: int) -> bool: ...
+
+
+@query
 def members_to_skip(tx: Transaction, *, id: int) -> list[int]:
     """The descendants that the next tick skips with this step."""
     ...
@@ -123,6 +137,18 @@ def members_to_skip(tx: Transaction, *, id: int) -> list[int]:
 @change
 def recheck_dependents(tx: Transaction, *, ids: Sequence[int]) -> int:
     """Make open dependents unchecked: the next tick checks whether they wait again."""
+    ...
+
+
+@change
+def reset_attempts(tx: Transaction, *, id: int, now: datetime) -> int:
+    """Set the counters of a Pending step to 0, and drop the delay after its last attempt."""
+    ...
+
+
+@change_and_wake(Wake.DECISIONS)
+def recheck(tx: Transaction, *, id: int) -> int:
+    """Make the next tick check whether a step can run."""
     ...
 
 
@@ -146,6 +172,10 @@ def mark_workflow(tx: Transaction, *, workflow: str) -> int: ...
 def cancel_workflow_steps(tx: Transaction, *, workflow: str, actor: str, now: datetime) -> list[Change]:
     """Cancel everything of a declared workflow that has not ended, and what could not run."""
     ...
+
+
+@query
+def cancellable_of_workflow(tx: Transaction, *, workflow: str) -> list[int]: ...
 
 
 @change

@@ -111,6 +111,12 @@ class UndecidedStep(msgspec.Struct, frozen=True):
     trigger_rule: str
 
 
+class WaitingDependent(msgspec.Struct, frozen=True):
+    id: int
+    plan: str
+    upstream: str
+
+
 class DueGate(msgspec.Struct, frozen=True):
     """A gate that has expired, or that plain SQL has answered."""
 
@@ -355,6 +361,10 @@ def plans(tx: Transaction, *, ids: Sequence[int]) -> list[Plan]: ...
 
 @query
 def plans_of_dependents(tx: Transaction, *, id: int) -> list[str]: ...
+
+
+@query
+def waiting_dependents(tx: Transaction, *, ids: Sequence[int]) -> list[WaitingDependent]: ...
 
 
 @query
