@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Self, TypeVar, Unpack
 
 from stepwell.define.decorator import JobDecorator
@@ -19,7 +20,9 @@ from stepwell.enqueue.declared_queues import DeclaredQueues
 from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
 from stepwell.look import explain as explaining
+from stepwell.look import past
 from stepwell.look.explain import Explanation
+from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep
@@ -45,6 +48,7 @@ from stepwell.service.locate import name_of
 from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
+from stepwell.store.engine.past import StepThen
 from stepwell.store.migrate import ensure_schema, migrate
 from stepwell.workflow.engine import WorkflowEngine
 
@@ -227,6 +231,14 @@ class Stepwell:
     def history(self, which: AnyStep) -> list[Transition]:
         """Every change of state of a step."""
         return self.reader.history(which)
+
+    def step_at(self, which: AnyStep, when: datetime) -> StepThen | None:
+        """A step as it was at an earlier moment; None before it was created."""
+        return past.step_at(self.database, self.step(which).id, when)
+
+    def workflow_at(self, workflow_id: str, when: datetime) -> WorkflowThen:
+        """A workflow, declared or not, and all its steps as they were at an earlier moment."""
+        return past.workflow_at(self.database, workflow_id, when)
 
     def tree(self, which: AnyStep) -> TreeNode:
         """A step with its descendants."""

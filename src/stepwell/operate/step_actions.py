@@ -68,7 +68,7 @@ class StepActions:
     def plan_end(self, tx: Transaction, step: LockedStep, state: State, done: str) -> Also:
         if not is_legal(step.state, state, operator=True):
             raise _refusal(step, done)
-        below = operator.members_to_skip(tx, id=step.id)
+        below = _below(tx, step)
         return {CANCELLED if state is State.CANCELLED else FAILED: below} if below else {}
 
     def cancel(self, tx: Transaction, step_id: int, by: By) -> Done:
@@ -95,7 +95,7 @@ class StepActions:
     def plan_skip(self, tx: Transaction, step: LockedStep) -> Also:
         """Also what the next ticks will skip: its descendants, and steps that take something from a skipped one."""
         self._refuse_skip(tx, step)
-        below = operator.members_to_skip(tx, id=step.id)
+        below = _below(tx, step)
         gone = {step.id, *below}
         skipped = {each for look in self.skipped_by_input for each in look(tx, gone)} | set(below)
         revived = {each.id for each in steps_revived_by_conclusion(tx, step, set(below))} - skipped
@@ -106,7 +106,7 @@ class StepActions:
         operator.lock_group_of(tx, id=step_id)
         before = lock(tx, step_id)
         self._refuse_skip(tx, before)
-        revived = steps_revived_by_conclusion(tx, before, set(operator.members_to_skip(tx, id=step_id)))
+        revived = steps_revived_by_conclusion(tx, before, set(_below(tx, before)))
         if not operator.skip_by_hand(tx, id=step_id, actor=by.actor, reason=by.reason, now=by.now):
             raise _refusal(lock(tx, step_id), "skipped")
         revive_after_conclusion(tx, revived, by.actor, by.now)
@@ -194,6 +194,11 @@ class StepActions:
         operator.reset_attempts(tx, id=step_id, now=by.now)
         operator.recheck(tx, id=step_id)
         return Done(step.state, {})
+
+
+def _below(tx: Transaction, step: LockedStep) -> list[int]:
+    """The descendants that the next ticks end with it."""
+    return [] if step.child_block_uuid is None else operator.members_to_skip(tx, id=step.id)
 
 
 def _named(effects: dict[str, set[int]]) -> Also:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from stepwell.model.actors import By, actor_of
 from stepwell.model.errors import ActionRefused, WorkflowNotFound
 from stepwell.model.reasons import REVIVED as REVIVED_REASON
+from stepwell.model.states import UNFINISHED
 from stepwell.model.workflow_states import SETTLED
 from stepwell.operate.audit import record_workflow_action
 from stepwell.operate.revival import refuse_leased, revive_all
 from stepwell.operate.step_actions import CANCELLED, REVIVED, Also
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import operator, workflows
-from stepwell.store.engine.operator import LockedStep
+from stepwell.store.engine.operator import LockedStep, UnconcludedStep
 from stepwell.store.engine.workflows import LockedWorkflow
 
 
@@ -74,7 +75,7 @@ def _refuse_settled(workflow_id: str, state: str) -> None:
 
 def plan_retry(tx: Transaction, workflow_id: str) -> list[LockedStep]:
     """The steps that return to Pending; they are locked."""
-    ids = operator.unconcluded_of_workflow(tx, workflow=workflow_id)
+    ids = _retriable(operator.unconcluded_of_workflow(tx, workflow=workflow_id))
     if not ids:
         row = _found(tx, workflow_id)
         raise ActionRefused(
@@ -83,6 +84,15 @@ def plan_retry(tx: Transaction, workflow_id: str) -> list[LockedStep]:
     steps = operator.lock_for_revival(tx, ids=ids)
     refuse_leased(steps)
     return steps
+
+
+def _retriable(steps: list[UnconcludedStep]) -> list[int]:
+    """All but those below a step that has concluded, by hand: nothing can run there any more."""
+    found: set[int] = set()
+    for step in steps:  # a parent comes before its children
+        if step.parent_step_id in found or step.parent_state is None or step.parent_state in UNFINISHED:
+            found.add(step.id)
+    return sorted(found)
 
 
 def retry(tx: Transaction, workflow_id: str, by: By) -> Also:

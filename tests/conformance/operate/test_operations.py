@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -367,7 +368,7 @@ def test_the_undo_of_a_single_action(engine: Engine) -> None:
 def test_every_single_action_leaves_an_operation_with_who_why_and_when(app: Stepwell) -> None:
     engine = Engine(app, app.clock)  # type: ignore[arg-type]
     engine.plant("a, b, c, d, e, f")
-    calls = [
+    calls: list[tuple[str, Callable[[], Any]]] = [
         ("cancel", lambda: app.cancel(engine.refs["a"], who="ann", why="y")),
         ("retry", lambda: app.retry(engine.refs["a"], who="ann", why="y")),
         ("skip", lambda: app.skip(engine.refs["b"], who="ann", why="y")),

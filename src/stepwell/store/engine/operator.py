@@ -40,6 +40,10 @@ class RevivableStep(msgspec.Struct, frozen=True):
     parent_step_id: int | None
 
 
+class UnconcludedStep(RevivableStep, frozen=True):
+    parent_state: State | None
+
+
 @transition
 def cancel_by_hand(tx: Transaction, *, id: int, actor: str, reason: str, now: datetime) -> list[Change]: ...
 
@@ -187,6 +191,4 @@ def resolve_workflow(tx: Transaction, *, workflow: str, actor: str, reason: str,
 
 
 @query
-def unconcluded_of_workflow(tx: Transaction, *, workflow: str) -> list[int]:
-    """What a retry of the whole workflow revives."""
-    ...
+def unconcluded_of_workflow(tx: Transaction, *, workflow: str) -> list[UnconcludedStep]: ...

@@ -181,8 +181,9 @@ UPDATE steps_workflows SET state = 'resolved_manually', actor = :actor, reason =
 WHERE id = :workflow AND state IN ('error', 'cancelled');
 
 -- name: unconcluded_of_workflow(workflow)
--- What a retry of the whole workflow revives: every step that ended without concluding, but for dormant handlers.
-SELECT s.id FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+-- Every step that ended without concluding, but for dormant handlers, and the state of its parent.
+SELECT s.id, s.parent_step_id, p.state AS parent_state
+FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id LEFT JOIN steps p ON p.id = s.parent_step_id
 WHERE u.workflow_id = :workflow AND s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
   AND coalesce(s.reason, '') <> 'dormant'
 ORDER BY s.id;
