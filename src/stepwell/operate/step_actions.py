@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
 from stepwell.model import codec
@@ -85,9 +86,14 @@ class StepActions:
 
     def _end(self, tx: Transaction, verb: _EndVerb, done: str, step_id: int, by: By) -> Done:
         """Running code is notified; its lease is held until its process has ended."""
-        changes = verb(tx, id=step_id, actor=by.actor, reason=by.reason, now=by.now)
+        end = partial(verb, tx, id=step_id, actor=by.actor, reason=by.reason, now=by.now)
+        changes = end()
         if not changes:
-            raise _refusal(lock(tx, step_id), done)
+            # Another transaction may have changed its state since this statement began: the lock waits for that one.
+            step = lock(tx, step_id)
+            changes = end()
+            if not changes:
+                raise _refusal(step, done)
         return Done(changes[0].from_state or changes[0].to_state, {})
 
     # conclude -------------------------------------------------------------------------------------------
