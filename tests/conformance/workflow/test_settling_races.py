@@ -29,7 +29,7 @@ def test_of_two_transactions_that_end_the_last_two_steps_the_second_settles(engi
             else:
                 failed(aside._finisher, other, "no")
 
-        asides = []
+        asides: list[Aside] = []
 
         def hold(tx: object) -> None:
             """The first transaction has looked at the steps, but has not committed."""
