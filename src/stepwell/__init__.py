@@ -26,6 +26,7 @@ from stepwell.model.errors import (
     IllegalTransition,
     InvalidStep,
     KeyConflict,
+    OperationNotFound,
     SchemaError,
     StepDidNotConclude,
     StepNotFound,
@@ -37,6 +38,7 @@ from stepwell.model.errors import (
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.operate.actions import Retried
+from stepwell.operate.operations import Operation, Preview
 from stepwell.run.current import current_step
 from stepwell.run.running import RunningStep
 from stepwell.share.ranges import HashRange, UniqueId
@@ -62,7 +64,10 @@ __all__ = [
     "NOT_COMPLETED",
     "NewStep",
     "NonNotifiable",
+    "Operation",
+    "OperationNotFound",
     "Permanent",
+    "Preview",
     "Reschedule",
     "Retried",
     "Retry",

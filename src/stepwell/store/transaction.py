@@ -48,13 +48,13 @@ class Transaction(ABC):
         return self._hooks.prepare(self, steps)
 
     @contextmanager
-    def undone_if(self, error: type[Exception]) -> Iterator[None]:
-        """If this error is raised inside, what was written inside is undone, and the transaction can go on."""
+    def undone_if(self, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+        """If one of these errors is raised inside, what was written inside is undone, and the transaction can go on."""
         changes, workflow_changes, touched = len(self.changes), len(self.workflow_changes), dict(self.touched)
         self.execute("SAVEPOINT part", {})
         try:
             yield
-        except error:
+        except errors:
             self.execute("ROLLBACK TO SAVEPOINT part", {})
             self.execute("RELEASE SAVEPOINT part", {})
             del self.changes[changes:], self.workflow_changes[workflow_changes:]

@@ -259,7 +259,7 @@ def test_an_operation_that_was_cut_off_is_continued_and_no_step_is_acted_on_twic
 
 @pytest.mark.parametrize(("pace", "seconds"), [("1/second", 9), ("50/minute", 10.8), ("2/s", 4), ("100/s", 0.1)])
 def test_an_operation_keeps_to_its_pace(engine: Engine, pace: str, seconds: float) -> None:
-    """Ten items: the first may go at once, and the operation ends when the pace allows another one."""
+    """Ten items: the first may go at once."""
     engine.app.enqueue_many([NewStep(action="behave", arguments={"outcome": "ok"}) for _ in range(10)])
     started = engine.clock.now()
     operation = engine.app.operations.preview("cancel", state="Pending").execute(who="ann", pace=pace)
@@ -360,6 +360,29 @@ def test_the_undo_of_a_single_action(engine: Engine) -> None:
     engine.app.operations.get(row.id).undo(who="ann")
     assert engine.state("a") == "Pending"
     assert [each.kind for each in engine.app.operations.of_step(engine.refs["a"].id)] == ["undo", "cancel"]
+
+
+def test_what_has_no_opposite_cannot_be_undone(engine: Engine) -> None:
+    engine.app.breaker.pause("ann")
+    (row,) = engine.app.operations.newest()
+    assert "of the kind `pause` cannot be undone" in refusal(engine.app.operations.get(row.id).undo, who="ann")
+    assert len(engine.app.operations.newest()) == 1
+
+
+def test_an_operation_goes_on_after_a_step_that_no_longer_exists(lawless_app: Stepwell) -> None:
+    refs = [lawless_app.enqueue("behave") for _ in range(2)]
+    preview = lawless_app.operations.preview("cancel", state="Pending")
+
+    def delete(tx: Transaction) -> None:
+        for table, column in (("steps_agenda", "step_id"), ("steps", "id")):
+            tx.execute(f"DELETE FROM {table} WHERE {column} = {refs[0].id}", {})
+
+    lawless_app.database.transact(delete)
+    operation = preview.execute(who="ann")
+    assert [(item.outcome, item.message) for item in operation.items()] == [
+        ("changed", "it no longer exists"),
+        ("done", None),
+    ]
 
 
 # The audit trail ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from stepwell.model.actors import By
-from stepwell.model.errors import ActionRefused, StepwellError
+from stepwell.model.errors import REFUSALS, ActionRefused
 from stepwell.operate.operations.kinds import Kind, Kinds, Undoing
 from stepwell.operate.operations.pace import items_at_once
 from stepwell.operate.step_actions import Also
@@ -29,6 +29,11 @@ class Executor:
     def __init__(self, database: Database, kinds: Kinds) -> None:
         self._database = database
         self._kinds = kinds
+
+    def refuse_undo(self, kind: str) -> None:
+        """Raise `ActionRefused` if nothing of this kind can be undone."""
+        if kind not in self._kinds:
+            raise ActionRefused(f"an operation of the kind `{kind}` cannot be undone; nothing changed")
 
     def run(self, operation: int) -> None:
         """Execute what is left of an operation, at its pace."""
@@ -48,10 +53,11 @@ class Executor:
         if row.next_at is not None and row.next_at > now:
             return (row.next_at - now).total_seconds()
         items = operations.open_items(tx, operation=operation, limit=items_at_once(row.pace, BATCH))
-        if not items:
+        if items:
+            self._act_on_all(tx, row, items)
+        if not operations.open_items(tx, operation=operation, limit=1):
             operations.end_operation(tx, id=operation, now=now)
             return None
-        self._act_on_all(tx, row, items)
         if row.pace is None:
             return 0.0
         pause = len(items) / row.pace
@@ -76,9 +82,9 @@ class Executor:
                 operations.record_outcome(tx, id=item.id, outcome="changed", message=changed[target], now=by.now)
                 continue
             try:
-                with tx.undone_if(StepwellError):
+                with tx.undone_if(REFUSALS):
                     also = act(tx, item, target, by)
-            except ActionRefused as refused:
+            except REFUSALS as refused:
                 operations.record_outcome(tx, id=item.id, outcome="refused", message=str(refused), now=by.now)
                 continue
             done.append(item.id)

@@ -53,6 +53,9 @@ class Kinds:
     def add(self, kind: Kind) -> None:
         self._kinds[kind.name] = kind
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds
+
     def __getitem__(self, name: str) -> Kind:
         if name not in self._kinds:
             raise ActionRefused(f"unknown operation {name!r}; valid operations: {', '.join(sorted(self._kinds))}")

@@ -153,6 +153,7 @@ class Operation(_Stored):
             row = operations.lock_operation(tx, id=self.id)
             if row is None or row.state != "done" or row.kind == UNDO:
                 raise ActionRefused(_why_not_undone(self.id, row))
+            self._executor.refuse_undo(row.kind)
             if (other := operations.undo_of(tx, id=self.id)) is not None:
                 raise ActionRefused(f"operation {self.id} was undone by operation {other}; nothing changed")
             now = self._database.now()

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any, Final
 
 from stepwell.model import codec
-from stepwell.model.errors import ActionRefused, StepwellError
+from stepwell.model.errors import REFUSALS, ActionRefused
 from stepwell.operate.operations.kinds import Kind
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import operations
 from stepwell.store.engine.operations import StepToAssess, WorkflowToAssess
 from stepwell.store.filters import check_step_filters, check_workflow_filters
 
-ASSESS_BATCH: Final = 500  # items per transaction: some milliseconds on SQLite, where nobody else can write meanwhile
+ASSESS_BATCH: Final = 200  # items per transaction, which is short: nobody else can write to these steps meanwhile
 PREVIEW_RETENTION: Final = timedelta(days=1)  # a preview that was not executed by then is deleted by a later one
 
 
@@ -71,7 +71,7 @@ def _assess(tx: Transaction, *, operation: int, kind: Kind, parameters: Mapping[
     for each in found:
         try:
             also = kind.plan(tx, each, dict(parameters)) if kind.subject == "step" else _of_workflow(tx, kind, each)
-        except StepwellError as refused:
+        except REFUSALS as refused:
             operations.record_expected_refusal(tx, id=each.item_id, message=str(refused))
             continue
         expected.append(each.item_id)
