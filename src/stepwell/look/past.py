@@ -45,7 +45,7 @@ def workflow_at(database: Database, workflow_id: str, when: datetime) -> Workflo
             reason=None if row is None else row.reason,
             actor=None if row is None else row.actor,
             since=None if row is None else row.since,
-            steps=tuple(past.steps_of_workflow_at(tx, workflow=uuid, at=when)),
+            steps=tuple(past.steps_at(tx, workflow=uuid, id=None, at=when)),
         )
 
     return database.read(look)
@@ -54,7 +54,7 @@ def workflow_at(database: Database, workflow_id: str, when: datetime) -> Workflo
 def step_at(database: Database, step_id: int, when: datetime) -> StepThen | None:
     """None: it did not exist yet."""
     _refuse_unusable(when)
-    return database.read(lambda tx: past.step_at(tx, id=step_id, at=when))
+    return next(iter(database.read(lambda tx: past.steps_at(tx, workflow=None, id=step_id, at=when))), None)
 
 
 def _refuse_unusable(when: datetime) -> None:

@@ -55,28 +55,11 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
     # early), and the children of a step that never ran have not run either: below a Completed parent they never would.
     "completable": dict.fromkeys(
         (SQLITE, POSTGRES),
-        "(kind <> 'gate' OR state NOT IN ('Pending', 'NotRunnable')\n"
+        "(kind <> 'gate' OR steps.state NOT IN ('Pending', 'NotRunnable')\n"
         "     OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate'))\n"
         "  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u\n"
         "                  WHERE u.block_uuid = steps.child_block_uuid\n"
         "                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))",
-    ),
-    # Steps at the moment `:at`. A parent whose own code is done waits for its children without a change of state, and
-    # attempts that were reset are 0 until the next change.
-    "step_then": dict.fromkeys(
-        (SQLITE, POSTGRES),
-        "SELECT s.id, s.uuid, s.label, s.action, s.type, s.kind, s.template, s.element, s.parent_step_id,\n"
-        "       t.to_state AS state,\n"
-        "       CASE WHEN t.to_state = 'Running' AND t.from_state = 'Dispatched' AND s.own_code_done_at <= :at\n"
-        "            THEN 'waiting_for_children' ELSE t.reason END AS reason,\n"
-        "       t.actor, t.at AS since, t.error,\n"
-        "       CASE WHEN EXISTS (\n"
-        "           SELECT 1 FROM steps_operation_items i JOIN steps_operations o ON o.id = i.operation_id\n"
-        "           WHERE i.step_id = s.id AND i.made = t.id AND i.at <= :at AND o.kind = 'reset_attempts')\n"
-        "            THEN 0 ELSE t.attempt END AS attempt\n"
-        "FROM steps s\n"
-        "JOIN step_transitions t ON t.step_id = s.id AND t.id = (\n"
-        "    SELECT x.id FROM step_transitions x WHERE x.step_id = s.id AND x.at <= :at ORDER BY x.id DESC LIMIT 1)",
     ),
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
 }

@@ -43,11 +43,9 @@ class WorkflowRowThen(msgspec.Struct, frozen=True):
 
 
 @query
-def steps_of_workflow_at(tx: Transaction, *, workflow: str, at: datetime) -> list[StepThen]: ...
-
-
-@query
-def step_at(tx: Transaction, *, id: int, at: datetime) -> StepThen | None: ...
+def steps_at(tx: Transaction, *, workflow: str | None, id: int | None, at: datetime) -> list[StepThen]:
+    """All steps of a workflow, or one step; those that existed."""
+    ...
 
 
 @query
