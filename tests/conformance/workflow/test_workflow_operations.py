@@ -198,3 +198,14 @@ def test_a_retried_workflow_revives_nothing_below_a_step_that_was_completed_by_h
     engine.settle()
     assert states_of(app, flow) == {"a": "Completed", "b": "Completed"}
     assert row_of(app, flow).state == "complete"
+
+
+def test_a_workflow_that_is_refused_stays_as_it_is_next_to_one_that_is_cancelled(engine: Engine) -> None:
+    app = engine.app
+    broken = start(app, job("a", outcome="fail"), job("b", after=("a",)))
+    engine.settle()
+    waiting = start(app, job("a", delay=60))
+    operation = app.operations.preview("cancel_workflow", id=[broken, waiting]).execute(who="ann")
+    assert outcomes(operation) == {broken: "refused", waiting: "done"}
+    assert states_of(app, broken) == {"a": "Failed", "b": "NotRunnable"}
+    assert states_of(app, waiting) == {"a": "Cancelled"}
