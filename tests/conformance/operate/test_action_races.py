@@ -138,7 +138,6 @@ def test_retry_of_a_child_and_cancel_of_its_parent(engine: Engine, race: Race, o
             lambda app: app.cancel(engine.refs["root"], who="ben"),
             operator_is_first,
         )
-        engine.app._finisher.release_lease(slow) if engine.state("slow") == "Cancelled" else None
         engine.tick()
         run(runner, slow)
         engine.app._finisher.release_lease(slow)

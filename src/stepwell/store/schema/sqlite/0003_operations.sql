@@ -26,7 +26,7 @@ CREATE TABLE steps_operation_items (
     step_id      integer,
     workflow_id  text,
     role         text NOT NULL CHECK (role IN ('target', 'also')),
-    effect       text,   -- of 'also': revived, skipped, cancelled
+    effect       text,   -- of 'also': revived, skipped, cancelled, failed
     because_of   integer, -- the target that it goes with
     state        text,   -- before the action
     seen         integer, -- its version when it was frozen: the id of its newest transition
