@@ -28,6 +28,7 @@ from stepwell.model.errors import (
     InvalidRequest,
     InvalidStep,
     KeyConflict,
+    OperationNotFound,
     SchemaError,
     StepDidNotConclude,
     StepNotFound,
@@ -41,6 +42,7 @@ from stepwell.model.errors import (
 )
 from stepwell.model.states import State
 from stepwell.model.step import Retried, Step, StepRef, Transition
+from stepwell.operate.operations import Operation, Preview
 from stepwell.run.current import current_step
 from stepwell.run.log_fields import StepLogFilter
 from stepwell.run.results import Results, StepResult
@@ -78,8 +80,11 @@ __all__ = [
     "NOT_COMPLETED",
     "NewStep",
     "NonNotifiable",
+    "Operation",
+    "OperationNotFound",
     "Outcome",
     "Permanent",
+    "Preview",
     "Reschedule",
     "Results",
     "Retried",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Self, TypeVar, Unpack
 
 from stepwell.define.decorator import JobDecorator
@@ -21,7 +22,9 @@ from stepwell.enqueue.declared_queues import DeclaredQueues
 from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
 from stepwell.look import explain as explaining
+from stepwell.look import past
 from stepwell.look.explain import Explanation
+from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep
@@ -33,6 +36,7 @@ from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
+from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
 from stepwell.operate.transition import transition_by_hand
@@ -49,6 +53,7 @@ from stepwell.service.locate import load_app, name_of
 from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
+from stepwell.store.engine.past import StepThen
 from stepwell.store.migrate import ensure_schema, migrate
 from stepwell.store.on_loop import without_blocking
 from stepwell.workflow.engine import WorkflowEngine
@@ -106,7 +111,10 @@ class Stepwell:
             self.database, self.jobs, self._finisher, self.limits, self.queues, lambda: name_of(self)
         )
         self.actions = Actions(self.database)
-        self.workflow_engine = WorkflowEngine(self.database, self._creator, self.jobs, uuids, self.actions)
+        self.operations = Operations(self.database, self.actions.steps)
+        self.workflow_engine = WorkflowEngine(
+            self.database, self._creator, self.jobs, uuids, self.actions, self.operations
+        )
         self.reader = Reader(self.database)
 
     @contextmanager
@@ -303,6 +311,14 @@ class Stepwell:
         """Every change of state of a step."""
         return self.reader.history(which)
 
+    def step_at(self, which: AnyStep, when: datetime) -> StepThen | None:
+        """A step as it was at an earlier moment; None before it was created."""
+        return past.step_at(self.database, self.step(which).id, when)
+
+    def workflow_at(self, workflow_id: str, when: datetime) -> WorkflowThen:
+        """A workflow, declared or not, and all its steps as they were at an earlier moment."""
+        return past.workflow_at(self.database, workflow_id, when)
+
     def tree(self, which: AnyStep) -> TreeNode:
         """A step with its descendants."""
         return self.reader.tree(which)
@@ -349,6 +365,10 @@ class Stepwell:
         """Complete a step by hand, with a result."""
         self.actions.complete(self.step(which).id, who, why, response)
 
+    def reset_attempts(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
+        """Forget the attempts of a Pending step, and the delay after the last one."""
+        self.actions.reset_attempts(self.step(which).id, who, why)
+
     def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
         """Change the state of a step by hand, as the transition table allows an operator."""
         transition_by_hand(self.actions, self.step(which), state, who, why)
@@ -357,9 +377,9 @@ class Stepwell:
         """Hold back the Pending steps of a step's workflow."""
         self.actions.pause_workflow(_workflow_of(self.step(which)), who, why)
 
-    def resume_workflow(self, which: AnyStep, *, who: str) -> None:
+    def resume_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
         """Resume a paused workflow."""
-        self.actions.resume_workflow(_workflow_of(self.step(which)), who)
+        self.actions.resume_workflow(_workflow_of(self.step(which)), who, why)
 
     # check --------------------------------------------------------------------------------------------
 

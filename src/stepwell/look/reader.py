@@ -13,9 +13,10 @@ from stepwell.model.errors import StepNotFound, StepwellError
 from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
-from stepwell.model.suggest import hint, refuse_unknown
+from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import actions, creation, reading
+from stepwell.store.filters import check_step_filters
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,8 @@ class Reader:
 
     def steps(self, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match `state`, `group`, `queue`, `action`, `workflow`, `relatable`, …"""
-        filters = {name: value for name, value in filters.items() if value is not None}
-        if "relatable" in filters:
-            kind, of = filters.pop("relatable")
-            filters |= {"relatable_type": kind, "relatable_id": str(of)}
-        refuse_unknown("steps", filters, {*reading.FILTERS, "relatable", "workflow"}, "filter")
-        if "state" in filters:
-            filters["state"] = [state_of(state) for state in _listed(filters["state"])]
-        found = self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=before, limit=limit))
+        checked = check_step_filters(filters)
+        found = self._database.read(lambda tx: reading.newest_steps(tx, filters=checked, before=before, limit=limit))
         if not found:  # a typo must not look like an empty queue
             self._refuse_unknown_names(_listed(filters.get("group")), _listed(filters.get("queue")))
         return found
@@ -174,19 +169,6 @@ class Reader:
 
     def database_version(self) -> str:
         return self._database.read(reading.database_version)
-
-
-def state_of(name: State | str) -> State:
-    """A state by its name; case is ignored.
-
-    >>> state_of("failed"), state_of(State.FAILED)
-    (<State.FAILED: 'Failed'>, <State.FAILED: 'Failed'>)
-    """
-    by_name = {str(state).casefold(): state for state in State}
-    try:
-        return by_name[str(name).casefold()]
-    except KeyError:
-        raise StepwellError(f"unknown state {name!r}; {hint(name, [*map(str, State)], 'states')}") from None
 
 
 def _listed(value: Any) -> Sequence[Any]:

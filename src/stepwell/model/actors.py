@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from stepwell.model import codec
@@ -34,3 +36,16 @@ def reason_of(why: str | None) -> str:
 def storable(why: str | None) -> str | None:
     """Text from a person, in a form that both databases can store."""
     return codec.clean_text(why, MAX_WHY) if why else None
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who does something by hand, why and when."""
+
+    actor: str
+    why: str | None
+    now: datetime
+
+    @property
+    def reason(self) -> str:
+        return reason_of(self.why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from stepwell.model.step import Step
@@ -26,6 +26,10 @@ class UnstorableValue(InvalidStep):
 
 class StepNotFound(StepwellError, LookupError):
     """No step has this id or uuid."""
+
+
+class OperationNotFound(StepwellError, LookupError):
+    """No operation or preview has this id."""
 
 
 class KeyConflict(StepwellError):
@@ -113,3 +117,7 @@ class StepDidNotConclude(StepwellError):
     def __init__(self, message: str, step: Step) -> None:
         super().__init__(message)
         self.step = step
+
+
+# An action on one step or workflow that cannot be carried out; others may still be.
+REFUSALS: Final = (ActionRefused, StepNotFound, WorkflowNotFound, IllegalTransition)

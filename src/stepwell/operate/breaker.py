@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from stepwell.model.actors import actor_of, storable
-from stepwell.store import Database
+from stepwell.model.actors import By, actor_of, storable
+from stepwell.operate.audit import record_operation
+from stepwell.store import Database, Transaction
 from stepwell.store.engine import settings
 
 # How often a drain polls: often enough for a person who waits, rarely enough to cost nothing.
@@ -61,14 +62,19 @@ class Breaker:
         return BreakerState(row.is_on, row.changed_by, row.reason, row.changed_at)
 
     def pause(self, who: str, why: str | None = None) -> None:
-        self._set("false", who, why)
+        self._set("pause", "false", who, why)
 
     def resume(self, who: str, why: str | None = None) -> None:
-        self._set("true", who, why)
+        self._set("resume", "true", who, why)
 
-    def _set(self, value: str, who: str, why: str | None) -> None:
-        now, actor, reason = self._database.now(), actor_of(who), storable(why)
-        self._database.transact(lambda tx: settings.set_breaker(tx, value=value, actor=actor, reason=reason, now=now))
+    def _set(self, kind: str, value: str, who: str, why: str | None) -> None:
+        by = By(actor_of(who), why, self._database.now())
+
+        def work(tx: Transaction) -> None:
+            settings.set_breaker(tx, value=value, actor=by.actor, reason=storable(why), now=by.now)
+            record_operation(tx, kind, by)
+
+        self._database.transact(work)
 
     def safe_to_restart(self, group: str | None = None) -> RestartSafety:
         """Parents that only wait for their children do not count as running."""

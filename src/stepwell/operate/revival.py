@@ -129,8 +129,8 @@ def revive_all(
             operator.make_dormant_again(tx, id=step.id, actor=actor, now=now)
 
 
-def revive_after_conclusion(tx: Transaction, before: LockedStep, skipped: set[int], actor: str, now: datetime) -> None:
-    """A failure was resolved by hand: revive its successors, and the parent that failed because of it.
+def steps_revived_by_conclusion(tx: Transaction, before: LockedStep, skipped: set[int]) -> list[LockedStep]:
+    """A failure is resolved by hand: its successors are revived, and the parent that failed because of it.
 
     `skipped` are the descendants that are skipped with it: their successors are revived, too.
 
@@ -138,21 +138,25 @@ def revive_after_conclusion(tx: Transaction, before: LockedStep, skipped: set[in
     revived, unless one of its descendants is.
     """
     if before.state not in (*_RETRIABLE, State.NOT_RUNNABLE):
-        return
+        return []
     revived = steps_to_revive(tx, set(), {before.id} | skipped)
     parent_id = before.parent_step_id
-    if parent_id is not None and not _siblings_keep_parent_from_completing(tx, parent_id):
+    if parent_id is not None and not _siblings_keep_parent_from_completing(tx, parent_id, before.id):
         revived |= steps_to_revive(tx, set(), _ancestors_to_revive(tx, parent_id, revived) or set())
-    revived -= {before.id} | skipped
-    steps = operator.lock_for_revival(tx, ids=sorted(revived))
+    steps = operator.lock_for_revival(tx, ids=sorted(revived - {before.id} - skipped))
     refuse_leased(steps)
-    operator.revive(tx, ids=sorted(revived), actor=actor, reason=REVIVED, keep_plan=True, now=now)
-    operator.recheck_dependents(tx, ids=sorted(revived))
+    return steps
 
 
-def _siblings_keep_parent_from_completing(tx: Transaction, parent_id: int) -> bool:
+def revive_after_conclusion(tx: Transaction, steps: Sequence[LockedStep], actor: str, now: datetime) -> None:
+    ids = [step.id for step in steps]
+    operator.revive(tx, ids=ids, actor=actor, reason=REVIVED, keep_plan=True, now=now)
+    operator.recheck_dependents(tx, ids=ids)
+
+
+def _siblings_keep_parent_from_completing(tx: Transaction, parent_id: int, resolved: int) -> bool:
     children = reading.steps_of_block(tx, block=lock(tx, parent_id).child_block_uuid)
-    return any(_keeps_parent_from_completing(child) for child in children)
+    return any(_keeps_parent_from_completing(child) for child in children if child.id != resolved)
 
 
 def _keeps_parent_from_completing(child: Step) -> bool:

@@ -57,6 +57,16 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "    rescues = 0, begun = true,\n"
         "    lease_worker = NULL, lease_deadline = NULL",
     ),
+    # What a step must be to be completed by hand, beside its state: a gate is open (before, an answer would be too
+    # early), and the children of a step that never ran have not run either: below a Completed parent they never would.
+    "completable": dict.fromkeys(
+        (SQLITE, POSTGRES),
+        "(kind <> 'gate' OR steps.state NOT IN ('Pending', 'NotRunnable')\n"
+        "     OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate'))\n"
+        "  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u\n"
+        "                  WHERE u.block_uuid = steps.child_block_uuid\n"
+        "                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))",
+    ),
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +51,21 @@ class Transaction(ABC):
     def prepare(self, steps: list[ClaimedStep]) -> list[ClaimedStep]:
         """The claimed steps with what their declared workflows pass to them."""
         return self._hooks.prepare(self, steps)
+
+    @contextmanager
+    def undone_if(self, errors: tuple[type[Exception], ...]) -> Iterator[None]:
+        """If one of these errors is raised inside, what was written inside is undone, and the transaction can go on."""
+        changes, workflow_changes, touched = len(self.changes), len(self.workflow_changes), dict(self.touched)
+        self.execute("SAVEPOINT part", {})
+        try:
+            yield
+        except errors:
+            self.execute("ROLLBACK TO SAVEPOINT part", {})
+            self.execute("RELEASE SAVEPOINT part", {})
+            del self.changes[changes:], self.workflow_changes[workflow_changes:]
+            self.touched = touched
+            raise
+        self.execute("RELEASE SAVEPOINT part", {})
 
     def finalize(self) -> None:
         """Call the hooks that run at the end of a transaction, before its commit."""

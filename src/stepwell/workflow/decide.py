@@ -20,7 +20,7 @@ from stepwell.store import Database, Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import UndecidedStep
 from stepwell.workflow.gates import close_due_gates
-from stepwell.workflow.inputs import decode_plan, needed_steps, sources_of
+from stepwell.workflow.inputs import decode_plan, sources_of
 from stepwell.workflow.sources import Sources, load_sources
 from stepwell.workflow.template import StepTemplate
 from stepwell.workflow.values import is_met
@@ -111,7 +111,7 @@ def decision_of(plan: StepTemplate, sources: Sources) -> Decision:
             message = f"{condition.path} is {_text(value)}, not {wanted}"
             return Decision(CONDITION_NOT_MET, codec.clean_text(message, MAX_TEXT), {WHEN: found})
     record = {WHEN: found} if found else {}
-    for name in needed_steps(plan):
+    for name in plan.needed:
         if sources.state_of(name) is State.SKIPPED:
             return Decision(INPUT_SKIPPED, f"its input {name!r} was skipped", {**record, SKIPPED_INPUT: name})
     return Decision(None, None, record)

@@ -6,13 +6,15 @@ from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.model.ids import Uuid7Generator
 from stepwell.operate.actions import Actions
+from stepwell.operate.operations import Operations
 from stepwell.store import Database
 from stepwell.workflow.actions import WorkflowActions
 from stepwell.workflow.decide import Decisions
 from stepwell.workflow.finalizer import Finalizer
 from stepwell.workflow.gates import Gates, refuse_closed_gate
 from stepwell.workflow.inputs import Inputs
-from stepwell.workflow.manual import refuse_bad_result, refuse_unskippable
+from stepwell.workflow.kinds import kinds_of_workflows
+from stepwell.workflow.manual import refuse_bad_result, refuse_unskippable, skipped_by_input
 from stepwell.workflow.rerun import rerun
 from stepwell.workflow.start import Starter
 
@@ -21,15 +23,24 @@ class WorkflowEngine:
     """Starts workflows and answers gates; its hooks settle workflows, decide about steps and supply their inputs."""
 
     def __init__(
-        self, database: Database, creator: Creator, jobs: Registry, uuids: Uuid7Generator, by_hand: Actions
+        self,
+        database: Database,
+        creator: Creator,
+        jobs: Registry,
+        uuids: Uuid7Generator,
+        by_hand: Actions,
+        operations: Operations,
     ) -> None:
         self._database = database
         self._uuids = uuids
         self.starter = Starter(database, creator, jobs, uuids)
         self.gates = Gates(database)
         self.actions = WorkflowActions(database)
-        by_hand.before_skip.append(refuse_unskippable)
-        by_hand.before_completion += [refuse_closed_gate, refuse_bad_result]
+        by_hand.steps.before_skip.append(refuse_unskippable)
+        by_hand.steps.before_completion += [refuse_closed_gate, refuse_bad_result]
+        by_hand.steps.skipped_by_input.append(skipped_by_input)
+        for kind in kinds_of_workflows():
+            operations.kinds.add(kind)
         Finalizer(database)
         Decisions(database)
         Inputs(database)

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from stepwell.model import codec
-from stepwell.model.actors import actor_of, reason_of, storable
+from stepwell.model.actors import By, actor_of, reason_of, storable
 from stepwell.model.decision import EXPIRES_AT, REFUSED_ANSWER
 from stepwell.model.errors import ActionRefused, StepNotFound, UnstorableValue
 from stepwell.model.states import State
+from stepwell.operate.audit import record_step_action
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import operator, workflows
 from stepwell.store.engine.operator import LockedStep
@@ -43,6 +44,7 @@ class Gates:
             check_answer(gate, codec.decode(text))
             workflows.add_answer(tx, id=step_id, answer=text, answered_by=actor, reason=storable(why), now=now)
             operator.answer_gate(tx, id=step_id, response=text, actor=actor, reason=reason_of(why), now=now)
+            record_step_action(tx, "answer", By(actor, why, now), step_id, gate.state, {})
 
         self._database.transact(work)
 

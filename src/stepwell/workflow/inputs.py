@@ -66,16 +66,6 @@ def sources_of(plan: StepTemplate) -> set[str]:
     return {path.step for path in paths if path.step is not None}
 
 
-def needed_steps(plan: StepTemplate) -> list[str]:
-    """The upstream steps without whose result a step is skipped."""
-    if plan.trigger != "all_concluded":
-        return []
-    paths = [each.source for each in plan.inputs if not each.optional]
-    if plan.each is not None:
-        paths.append(plan.each.source)
-    return [path.step for path in paths if path.step is not None]
-
-
 def _arguments(step: ClaimedStep, plan: StepTemplate, sources: Sources) -> str:
     stored = codec.decode(step.arguments)
     if plan.each is not None and step.kind == "map":

@@ -9,7 +9,7 @@ from stepwell.model.states import CONCLUDED
 from stepwell.store import Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.operator import LockedStep
-from stepwell.workflow.inputs import decode_plan, needed_steps
+from stepwell.workflow.inputs import decode_plan
 from stepwell.workflow.schemas import problems_of_value
 from stepwell.workflow.template import Input, StepTemplate
 
@@ -30,7 +30,7 @@ def skipped_with(tx: Transaction, workflow_id: str, name: str) -> list[str]:
     plans = {row.template: decode_plan(row.plan or "") for row in rows if row.state not in CONCLUDED}
     found, new = {name}, {name}
     while new:
-        new = {other for other, plan in plans.items() if other not in found and set(needed_steps(plan)) & found}
+        new = {other for other, plan in plans.items() if other not in found and set(plan.needed) & found}
         found |= new
     return [name, *sorted(found - {name})]
 
@@ -51,6 +51,17 @@ def refuse_bad_result(tx: Transaction, step: LockedStep, result: Any) -> None:
         return
     if schema is not None and (found := problems_of_value(schema, result, "result")):
         raise ActionRefused(f"{step} cannot be completed with this result: {'; '.join(found)}; nothing changed")
+
+
+def skipped_by_input(tx: Transaction, skipped: set[int]) -> set[int]:
+    """The steps that will be skipped because these are, at any distance: they cannot run without their results."""
+    found: set[int] = set()
+    new = set(skipped)
+    while new:
+        dependents = workflows.waiting_dependents(tx, ids=sorted(new))
+        new = {each.id for each in dependents if each.upstream in decode_plan(each.plan).needed} - found - skipped
+        found |= new
+    return found
 
 
 def _plan_of(tx: Transaction, step: LockedStep) -> StepTemplate | None:

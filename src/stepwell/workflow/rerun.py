@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from stepwell.define.drafts import Planned
 from stepwell.model import codec
-from stepwell.model.actors import actor_of, storable
+from stepwell.model.actors import By, actor_of, storable
 from stepwell.model.errors import ActionRefused, WorkflowNotFound
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.reasons import COPIED
 from stepwell.model.states import CONCLUDED
+from stepwell.operate.audit import record_workflow_action
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import PlannedRow
@@ -64,6 +65,7 @@ def rerun(
         )
         template = Template(namespace=row.namespace, name=row.name, version=row.version, steps=tuple(plans.values()))
         starter.write(tx, new_id, template, request)
+        record_workflow_action(tx, "rerun_workflow", By(actor, why, database.now()), workflow_id, row.state, {})
         return new_id
 
     return database.transact(work)

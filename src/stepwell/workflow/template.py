@@ -99,6 +99,16 @@ class StepTemplate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         found.update(dict.fromkeys(path.step for path in sources if path.step is not None))
         return tuple(found)
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names of the steps without whose result it cannot run: if one of them is skipped, it is skipped, too."""
+        if self.trigger != "all_concluded":
+            return ()
+        sources = [each.source for each in self.inputs if not each.optional]
+        if self.each is not None:
+            sources.append(self.each.source)
+        return tuple(path.step for path in sources if path.step is not None)
+
 
 class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A workflow as it was declared; two with the same content have the same hash."""

@@ -28,7 +28,8 @@ OF_NAME: dict[str, Any] = {
     "wakes": ["work"],
     "endings": [(1, 1, "null", 0.1)], "responses": ["null"], "durations": [0.1], "ids": [1], "tokens": [1],
     "state": "Pending", "insert_workflow.state": "pending", "context": "{}", "tags": "[]", "bypass_steps": "[]",
-    "definition": "{}", "decision": "{}", "answer": "null",
+    "definition": "{}", "decision": "{}", "answer": "null", "insert_operation.state": "done", "filters": "{}",
+    "parameters": "{}",
 }  # fmt: skip
 
 

@@ -14,14 +14,6 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
 
-class EndedStep(msgspec.Struct, frozen=True):
-    """A step that ended without concluding."""
-
-    id: int
-    parent_step_id: int | None
-    parent_state: State | None
-
-
 class LockedStep(msgspec.Struct, frozen=True):
     """A step that is locked until this transaction ends."""
 
@@ -46,6 +38,10 @@ class LockedStep(msgspec.Struct, frozen=True):
 class RevivableStep(msgspec.Struct, frozen=True):
     id: int
     parent_step_id: int | None
+
+
+class UnconcludedStep(RevivableStep, frozen=True):
+    parent_state: State | None
 
 
 @transition
@@ -99,6 +95,10 @@ def lock_group_of(tx: Transaction, *, id: int) -> str | None:
 
 
 @query
+def lock_groups_of_steps(tx: Transaction, *, ids: Sequence[int]) -> list[str]: ...
+
+
+@query
 def lock_groups_of_workflow(tx: Transaction, *, workflow: str) -> list[str]: ...
 
 
@@ -123,6 +123,16 @@ def handlers_that_ran(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
 
 
 @query
+def completable(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
+    """Those of these steps that may be completed by hand."""
+    ...
+
+
+@query
+def has_open_children(tx: Transaction, *, id: int) -> bool: ...
+
+
+@query
 def members_to_skip(tx: Transaction, *, id: int) -> list[int]:
     """The descendants that the next tick skips with this step."""
     ...
@@ -131,6 +141,18 @@ def members_to_skip(tx: Transaction, *, id: int) -> list[int]:
 @change
 def recheck_dependents(tx: Transaction, *, ids: Sequence[int]) -> int:
     """Make open dependents unchecked: the next tick checks whether they wait again."""
+    ...
+
+
+@change
+def reset_attempts(tx: Transaction, *, id: int, now: datetime) -> int:
+    """Set the counters of a Pending step to 0, and drop the delay after its last attempt."""
+    ...
+
+
+@change_and_wake(Wake.DECISIONS)
+def recheck(tx: Transaction, *, id: int) -> int:
+    """Make the next tick check whether a step can run."""
     ...
 
 
@@ -156,6 +178,10 @@ def cancel_workflow_steps(tx: Transaction, *, workflow: str, actor: str, now: da
     ...
 
 
+@query
+def cancellable_of_workflow(tx: Transaction, *, workflow: str) -> list[int]: ...
+
+
 @change
 def record_cancellation(tx: Transaction, *, workflow: str, actor: str, reason: str, now: datetime) -> int: ...
 
@@ -165,4 +191,4 @@ def resolve_workflow(tx: Transaction, *, workflow: str, actor: str, reason: str,
 
 
 @query
-def unconcluded_of_workflow(tx: Transaction, *, workflow: str) -> list[EndedStep]: ...
+def unconcluded_of_workflow(tx: Transaction, *, workflow: str) -> list[UnconcludedStep]: ...

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from stepwell.model.states import State
 from stepwell.model.step import Json, Step, Transition
+from stepwell.store.filters import step_conditions
 from stepwell.store.rows import builder
 from stepwell.store.statement import query
 from stepwell.store.transaction import Transaction
@@ -175,47 +176,13 @@ def unserved_lanes(tx: Transaction, *, now: datetime) -> list[LaneCount]:
 def database_version(tx: Transaction) -> str: ...
 
 
-# Filters: WHERE clauses built from a whitelist of columns, with every value a parameter -------------------
-
-FILTERS: Final = {
-    "state": "state",
-    "group": '"group"',
-    "queue": "queue",
-    "action": "action",
-    "type": "type",
-    "parent": "parent_step_id",
-    "block": "block_uuid",
-    "relatable_type": "relatable_type",
-    "relatable_id": "relatable_id",
-}
-
-
 def newest_steps(tx: Transaction, *, filters: dict[str, Any], before: int | None, limit: int) -> list[Step]:
     """The newest matching steps with an id below `before` (keyset pagination stays fast at any depth)."""
-
-    def placeholder(name: str) -> str:
-        return f":{name}" if tx.dialect == "sqlite" else f"%({name})s"
-
-    clauses, parameters = ["1 = 1"], dict[str, Any](limit=limit)
-    for name, value in filters.items():
-        if name == "workflow":
-            at = placeholder("workflow")
-            clauses.append(f"(uuid = {at} OR workflow_id = {at} AND workflow_id <> uuid)")
-            parameters["workflow"] = value
-            continue
-        values: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
-        names = [f"{name}_{position}" for position in range(len(values))]
-        among = f"IN ({', '.join(placeholder(item) for item in names)})"
-        if name == "block":  # most blocks have a single step, whose uuid names them
-            clauses.append(f"(uuid {among} AND block_uuid = uuid OR block_uuid {among} AND block_uuid <> uuid)")
-        else:
-            clauses.append(f"{FILTERS[name]} {among}")
-        parameters |= dict(zip(names, values, strict=True))
+    conditions = step_conditions(tx.dialect, filters)
     if before is not None:
-        clauses.append(f"id < {placeholder('before')}")
-        parameters["before"] = before
-    sql = f"SELECT * FROM steps WHERE {' AND '.join(clauses)} ORDER BY id DESC LIMIT {placeholder('limit')}"
-    found = tx.fetch(sql, parameters)
+        conditions.clauses.append(f"id < {conditions.placeholder('before', before)}")
+    sql = f"SELECT * FROM steps WHERE {conditions} ORDER BY id DESC LIMIT {conditions.placeholder('limit', limit)}"
+    found = tx.fetch(sql, conditions.parameters)
     if not found:
         return []
     build = builder(Step, tuple(found[0]))

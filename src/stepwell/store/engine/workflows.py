@@ -135,6 +135,12 @@ class UndecidedStep(msgspec.Struct, frozen=True):
     decision: Json
 
 
+class WaitingDependent(msgspec.Struct, frozen=True):
+    id: int
+    plan: str
+    upstream: str
+
+
 class DueGate(msgspec.Struct, frozen=True):
     """A gate that has expired, or that plain SQL has answered."""
 
@@ -423,6 +429,10 @@ def plans(tx: Transaction, *, ids: Sequence[int]) -> list[Plan]: ...
 
 @query
 def plans_of_dependents(tx: Transaction, *, id: int) -> list[str]: ...
+
+
+@query
+def waiting_dependents(tx: Transaction, *, ids: Sequence[int]) -> list[WaitingDependent]: ...
 
 
 @query

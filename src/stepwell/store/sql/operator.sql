@@ -21,17 +21,18 @@ WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable', 
 @changes;
 
 -- name: complete_by_hand(id, actor, reason, response, now)
--- The children of a step that never ran have not run either, and below a Completed parent they never would.
 UPDATE steps SET @to('Completed'), reason = :reason, response = :response,
     own_code_done_at = coalesce(own_code_done_at, :now), completed_at = :now
 WHERE id = :id AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Cancelled')
-  -- Before a gate opens, an answer would be too early.
-  AND (kind <> 'gate' OR steps.state NOT IN ('Pending', 'NotRunnable')
-       OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate'))
-  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u
-                  WHERE u.block_uuid = steps.child_block_uuid
-                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))
+  AND @completable
 @changes;
+
+-- name: completable(ids)
+SELECT id FROM steps
+WHERE id @in(:ids bigint) AND state IN ('Pending', 'NotRunnable', 'Failed', 'Stopped', 'Cancelled') AND @completable;
+
+-- name: has_open_children(id)
+SELECT EXISTS (SELECT 1 FROM steps s JOIN steps_unconcluded u ON u.block_uuid = s.child_block_uuid WHERE s.id = :id);
 
 -- name: answer_gate(id, response, actor, reason, now)
 -- The answer to an open gate.
@@ -138,6 +139,21 @@ WHERE (status IN ('open', 'delayed', 'undecided')
        OR status = 'gate' AND NOT (SELECT r.dependencies_met FROM step_readiness r WHERE r.step_id = steps_agenda.step_id))
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
 
+-- name: reset_attempts(id, now)!
+-- A step that was never claimed keeps the time for which it was planned; a later time of any other is a delay after an attempt.
+UPDATE steps SET attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0, is_throttled = false,
+    dispatch_after = CASE WHEN lease_token = 0 AND dispatch_after > :now THEN dispatch_after END, changed_from = NULL
+WHERE id = :id AND state = 'Pending';
+
+-- name: recheck(id)!
+UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL,
+    due_at = (SELECT s.dispatch_after FROM steps s WHERE s.id = steps_agenda.step_id)
+WHERE step_id = :id AND status IN ('delayed', 'exhausted');
+
+-- name: lock_groups_of_steps(ids)
+SELECT d."group" FROM steps_dispatcher d
+WHERE d."group" @in(SELECT "group" FROM steps WHERE id @in(:ids bigint)) ORDER BY d."group" @postgres(FOR UPDATE);
+
 -- name: lock_group_of(id)
 -- Blocks ticks of the step's group until this transaction ends: each of their transactions locks the same row first
 -- (`fence`). So no phase reads the state before an operator's action and writes after it.
@@ -155,6 +171,11 @@ UPDATE steps SET @to('Cancelled'), reason = 'workflow_cancelled', completed_at =
 WHERE workflow_id = :workflow AND workflow_id <> uuid AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
 @changes;
 
+-- name: cancellable_of_workflow(workflow)
+SELECT id FROM steps
+WHERE workflow_id = :workflow AND workflow_id <> uuid AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
+ORDER BY id;
+
 -- name: record_cancellation(workflow, actor, reason, now)!
 UPDATE steps_workflows SET cancelled_at = :now, actor = :actor, reason = :reason WHERE id = :workflow;
 
@@ -163,9 +184,9 @@ UPDATE steps_workflows SET state = 'resolved_manually', actor = :actor, reason =
 WHERE id = :workflow AND state IN ('error', 'cancelled');
 
 -- name: unconcluded_of_workflow(workflow)
--- Every step that ended without concluding, but for dormant handlers; parents before their children.
-SELECT s.id, s.parent_step_id, (SELECT p.state FROM steps p WHERE p.id = s.parent_step_id) AS parent_state
-FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
+-- Every step that ended without concluding, but for dormant handlers, and the state of its parent.
+SELECT s.id, s.parent_step_id, p.state AS parent_state
+FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id LEFT JOIN steps p ON p.id = s.parent_step_id
 WHERE u.workflow_id = :workflow AND s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
   AND coalesce(s.reason, '') <> 'dormant'
 ORDER BY s.id;

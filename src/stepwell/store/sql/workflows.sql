@@ -175,6 +175,13 @@ SELECT id, plan FROM steps WHERE id @in(:ids bigint);
 SELECT s.plan FROM step_dependencies e JOIN steps s ON s.id = e.step_id
 WHERE e.depends_on_id = :id AND s.plan IS NOT NULL;
 
+-- name: waiting_dependents(ids)
+-- What depends on these steps and has not begun, with the name of the step that it depends on.
+SELECT s.id, s.plan, d.template AS upstream
+FROM steps d JOIN step_dependencies e ON e.depends_on_id = d.id JOIN steps s ON s.id = e.step_id
+WHERE d.id @in(:ids bigint) AND s.plan IS NOT NULL AND d.template IS NOT NULL
+  AND (s.state = 'Pending' AND s.attempts = 0 OR s.state = 'NotRunnable' AND s.reason = 'predecessor_failed');
+
 -- name: planned_steps(id)
 -- The steps of a template, and the elements of its maps.
 SELECT id, template, element, kind, plan, state, arguments, response FROM steps

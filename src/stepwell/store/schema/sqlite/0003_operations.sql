@@ -1,0 +1,45 @@
+-- What operators did, and to which steps and workflows: the audit trail of single actions, and previews and executions of
+-- bulk actions (see docs/operating.md).
+
+CREATE TABLE steps_operations (
+    id         integer PRIMARY KEY AUTOINCREMENT,
+    kind       text NOT NULL, -- retry, cancel, …; of a whole workflow: retry_workflow, …
+    state      text NOT NULL CHECK (state IN ('previewing', 'previewed', 'running', 'done')),
+    filters    text NOT NULL DEFAULT '{}', -- of a bulk action
+    parameters text NOT NULL DEFAULT '{}', -- the result to complete with
+    actor      text,           -- of a preview: nobody yet
+    reason     text,
+    undo_of    integer,
+    pace       real,           -- at most this many items per second
+    next_at    text,           -- with a pace: not before
+    created_at text NOT NULL,
+    started_at text,
+    ended_at   text
+);
+CREATE INDEX steps_operations_undone ON steps_operations (undo_of) WHERE undo_of IS NOT NULL;
+CREATE INDEX steps_operations_previews ON steps_operations (created_at) WHERE state IN ('previewing', 'previewed');
+
+-- One row for each step or workflow that an operation is about ('target'), and for what changes with them ('also').
+CREATE TABLE steps_operation_items (
+    id           integer PRIMARY KEY AUTOINCREMENT,
+    operation_id integer NOT NULL,
+    step_id      integer,
+    workflow_id  text,
+    role         text NOT NULL CHECK (role IN ('target', 'also')),
+    effect       text,   -- of 'also': revived, skipped, cancelled, failed
+    because_of   integer, -- the target that it goes with
+    state        text,   -- before the action
+    seen         integer, -- its version when it was frozen: the id of its newest transition
+    made         integer, -- its version after the action
+    expected     text CHECK (expected IN ('done', 'refused')),
+    outcome      text CHECK (outcome IN ('done', 'refused', 'changed')),
+    message      text,   -- why it is refused, or what has changed
+    at           text
+);
+CREATE UNIQUE INDEX steps_operation_items_by_step ON steps_operation_items (operation_id, step_id) WHERE step_id IS NOT NULL;
+CREATE UNIQUE INDEX steps_operation_items_by_workflow ON steps_operation_items (operation_id, workflow_id)
+    WHERE workflow_id IS NOT NULL;
+CREATE INDEX steps_operation_items_in_order ON steps_operation_items (operation_id, role, id);
+CREATE INDEX steps_operation_items_open ON steps_operation_items (operation_id, id) WHERE role = 'target' AND outcome IS NULL;
+CREATE INDEX steps_operation_items_of_step ON steps_operation_items (step_id, id) WHERE step_id IS NOT NULL;
+CREATE INDEX steps_operation_items_of_workflow ON steps_operation_items (workflow_id, id) WHERE workflow_id IS NOT NULL;
