@@ -22,6 +22,7 @@ from stepwell.store.engine import ticks
 # Batches of rows from plain SQL that are adopted before the groups are ticked again: 10,000 rows.
 ADOPTION_BATCHES_PER_ROUND: Final = 20
 BREAKER_LOG_SECONDS: Final = 60.0  # a pause may last for days, and each entry has four lines
+BREAKER_CHECK_SECONDS: Final = 5.0  # an idle round asks no more than it must
 IDLE_MARKS_PER_ROUND: Final = 1_000  # checked for deletion before the groups are ticked
 
 
@@ -90,9 +91,10 @@ class Dispatcher:
         if now < self._next_breaker_log:
             return
         held = self._database.read(ticks.groups_held_by_breaker)
-        if any(self.groups is None or group in self.groups for group in held):
+        is_held = any(self.groups is None or group in self.groups for group in held)
+        if is_held:
             TickLog().breaker_off()
-            self._next_breaker_log = now + BREAKER_LOG_SECONDS
+        self._next_breaker_log = now + (BREAKER_LOG_SECONDS if is_held else BREAKER_CHECK_SECONDS)
 
     def _delete_idle_marks(self) -> int:
         """Most steps that end leave nothing to decide: their groups need no tick."""

@@ -14,6 +14,7 @@ from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine, returned
 from tests.conformance.support.ticks import GROUP
 
+UUID: Final = "00000000-0000-7000-8000-000000000000"
 # A row of each table that numbers its own rows.
 ROWS: Final = {
     "steps": "(action) VALUES ('behave')",
@@ -21,6 +22,9 @@ ROWS: Final = {
     "step_logs": "(step_id, attempt, at, level, message) VALUES (1, 1, '2026-01-01', 'INFO', 'text')",
     "steps_dispatcher_ticks": "(\"group\", owner, started_at) VALUES ('alpha', 'somebody', '2026-01-01')",
     "steps_key_marks": "(concurrency_key) VALUES ('key')",
+    "steps_operations": "(kind, state, created_at) VALUES ('retry', 'done', '2026-01-01')",
+    "steps_operation_items": "(operation_id, role) VALUES (1, 'target')",
+    "steps_workflow_transitions": f"(workflow_id, to_state, at) VALUES ('{UUID}', 'pending', '2026-01-01')",
     "steps_marks": "(\"group\", step_id) VALUES ('alpha', 1)",
 }
 

@@ -88,10 +88,11 @@ def test_the_log_is_checkpointed_by_small_commits_too(
     app: Stepwell, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "CHECKPOINT_PAGES", 50)
-    before = file.stat().st_size
+    before, log = file.stat().st_size, Path(f"{file}-wal")
+    longest = max(log.stat().st_size, 100 * 4096)  # the creation of the schema was one long transaction
     for _ in range(200):
         app.enqueue("nobody")
-        assert Path(f"{file}-wal").stat().st_size < 100 * 4096
+        assert log.stat().st_size <= longest
     assert file.stat().st_size > before
 
 

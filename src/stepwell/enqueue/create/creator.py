@@ -55,9 +55,10 @@ class Creator:
                     f"your transaction conflicts with another ({conflict}): roll it back and retry it"
                 ) from conflict
         if is_alone(drafts):
-            uuid = self._uuids.next()  # outside of the transaction: a repetition creates the same step
+            # Outside of the transaction: a repetition creates the same step, with one statement.
+            uuid, draft = self._uuids.next(), self._settled_alone(drafts[0], arguments[0])
             return self._database.transact(
-                lambda tx: [self._write_alone(tx, settled(tx, drafts, arguments)[0], arguments[0], now, uuid)],
+                lambda tx: [self._write_alone(tx, draft, arguments[0], now, uuid)],
                 single=not self._database.hooks.has_transaction_hooks(),
             )
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
@@ -93,6 +94,11 @@ class Creator:
             announce(tx, placements, now)
         created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
+
+    def _settled_alone(self, draft: NewStep, arguments: str) -> SettledStep:
+        if isinstance(draft, SettledStep):
+            return draft
+        return self._database.read(lambda tx: settled(tx, [draft], [arguments])[0])
 
     def _write_alone(self, tx: Transaction, draft: SettledStep, arguments: str, now: datetime, uuid: str) -> StepRef:
         return write_alone(tx, draft, arguments, now, uuid, self._names.for_drafts(tx, [draft]))
