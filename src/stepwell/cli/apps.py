@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stepwell import Stepwell
 
 
-def load_named_app(target: Target, name: str | None, verbose: bool = False) -> Stepwell:
-    """The app that a command names, opened."""
+def import_named_app(name: str | None, verbose: bool = False) -> Stepwell:
+    """The app that a command names; its database is not touched."""
     from stepwell.service.locate import load_app
 
     if not name:
@@ -30,7 +30,7 @@ def load_named_app(target: Target, name: str | None, verbose: bool = False) -> S
         )
     sys.path.insert(0, os.getcwd())
     try:
-        app = target.configure(load_app(name), declare_queues=True).open()
+        return load_app(name)
     except AppNotFound as error:
         if error.__cause__ is None:
             raise Misuse(str(error)) from error
@@ -38,6 +38,11 @@ def load_named_app(target: Target, name: str | None, verbose: bool = False) -> S
             raise Misuse(f"{error} (-v shows the traceback)") from error
         click.echo(clean(stack_of(error.__cause__), lines=True).rstrip(), err=True)
         raise Misuse(str(error)) from error
+
+
+def load_named_app(target: Target, name: str | None, verbose: bool = False) -> Stepwell:
+    """The app that a command names, opened."""
+    app = target.configure(import_named_app(name, verbose), declare_queues=True).open()
     if target.named is not None and target.url != app.database.url:
         raise Misuse(f"--db is {target}, but {name} is on {shown_url(app.database.url)}: leave --db out")
     if not app.jobs.actions():

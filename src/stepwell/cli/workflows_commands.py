@@ -8,8 +8,9 @@ from uuid import UUID
 
 import click
 
+from stepwell.cli.apps import import_named_app, load_named_app
 from stepwell.cli.enqueue_commands import json_object
-from stepwell.cli.errors import Misuse, Problem
+from stepwell.cli.errors import Problem
 from stepwell.cli.output import Cell, Column, Output, Span, of_state
 from stepwell.cli.parameters import who_and_why_options
 from stepwell.cli.target import Target, database_option, json_option
@@ -48,8 +49,6 @@ def _run(app: Stepwell, text: str) -> Run:
 
 
 def _load(target: Target, app_name: str | None) -> Stepwell:
-    from stepwell.cli.apps import load_named_app
-
     return load_named_app(target, app_name or target.config.app.name)
 
 
@@ -180,12 +179,7 @@ def check(target: Target, files: tuple[Path, ...], live: bool, app_name: str | N
         with _load(target, app_name) as app:
             found = [str(problem) for problem in app.workflows.check_live()]
     else:
-        from stepwell.service.locate import load_app
-
-        name = app_name or target.config.app.name
-        if not name:
-            raise Misuse("no app: use --app module:variable, for example --app shop.jobs:app")
-        app = load_app(name)
+        app = import_named_app(app_name or target.config.app.name)
         found = [problem for workflow in app.workflows for problem in workflow.problems()]
         found += app.workflows.problems_in(*files)
     if as_json:
@@ -206,9 +200,7 @@ def check(target: Target, files: tuple[Path, ...], live: bool, app_name: str | N
 @click.pass_obj
 def export(target: Target, name: str, namespace: str, version: str | None, app_name: str | None) -> None:
     """Print the YAML of a workflow."""
-    from stepwell.service.locate import load_app
-
-    app = load_app(app_name or target.config.app.name or "")
+    app = import_named_app(app_name or target.config.app.name)
     click.echo(app.workflows.get(name, namespace=namespace, version=version).export(), nl=False)
 
 

@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 import msgspec
 
 from stepwell.model.errors import InvalidRequest
+from stepwell.workflow.declare.words import shown, suggestion
 from stepwell.workflow.steps import DeclaredStep
 from stepwell.workflow.template import Template
-from stepwell.workflow.words import shown, suggestion
 
 Identity: TypeAlias = Literal["unique", "hash", "key"]
 

@@ -10,21 +10,29 @@ from stepwell.define.registration import Computes, ComputesLater
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError, WorkflowDefinitionError
 from stepwell.model.step import StepKind, TriggerRule
-from stepwell.workflow.annotations import UNKNOWN
-from stepwell.workflow.context import context_of
-from stepwell.workflow.declaration import Declaration, shape_of
-from stepwell.workflow.environments import Environments, queues_of
-from stepwell.workflow.options import GRAPH, KEYWORDS, Duration, MapDecorator, Source, StepDecorator, StepOptions
-from stepwell.workflow.problems import Problem
-from stepwell.workflow.registering import code_of, registered_job
+from stepwell.workflow.declare.annotations import UNKNOWN
+from stepwell.workflow.declare.context import context_of
+from stepwell.workflow.declare.declaration import Declaration, shape_of
+from stepwell.workflow.declare.environments import Environments, queues_of
+from stepwell.workflow.declare.options import (
+    GRAPH,
+    KEYWORDS,
+    Duration,
+    MapDecorator,
+    Source,
+    StepDecorator,
+    StepOptions,
+)
+from stepwell.workflow.declare.problems import Problem
+from stepwell.workflow.declare.registering import code_of, registered_job
+from stepwell.workflow.declare.resolve import Header, resolve
+from stepwell.workflow.declare.settings import inherited_settings
+from stepwell.workflow.declare.words import suggestion
 from stepwell.workflow.request import RequestOptions, identity_of, make_request
-from stepwell.workflow.resolve import Header, resolve
 from stepwell.workflow.run import Run
-from stepwell.workflow.settings import inherited_settings
 from stepwell.workflow.start import Start
 from stepwell.workflow.steps import CodeStep, DeclaredStep, Gate
 from stepwell.workflow.template import DEFAULT_NAMESPACE, Template
-from stepwell.workflow.words import suggestion
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell

@@ -13,7 +13,7 @@ import msgspec
 import pydantic
 import pytest
 
-from stepwell.workflow.compatible import can_take
+from stepwell.workflow.declare.compatible import can_take
 
 
 class Point(msgspec.Struct):

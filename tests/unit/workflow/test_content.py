@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stepwell import Outcome, Stepwell, Workflow, WorkflowDefinitionError
-from stepwell.workflow.words import version_key
+from stepwell.workflow.declare.words import version_key
 from tests.unit.workflow import shop
 
 

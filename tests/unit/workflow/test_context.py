@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 from stepwell import InvalidRequest
-from stepwell.workflow.context import context_of
+from stepwell.workflow.declare.context import context_of
 
 
 @dataclass

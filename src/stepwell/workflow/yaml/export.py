@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from stepwell.define.registry import Registry
-from stepwell.workflow.settings import inherited_settings, read_settings
+from stepwell.workflow.declare.settings import inherited_settings, read_settings
 from stepwell.workflow.template import CONTEXT, DEFAULT_NAMESPACE, Condition, Input, StepTemplate, Template
 from stepwell.workflow.yaml.document import ambiguity_of
 from stepwell.workflow.yaml.fields import SETTINGS, YAML_NAMES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepwell.workflow.settings import READERS
+from stepwell.workflow.declare.settings import READERS
 
 # By the name in Python; `expires` and `result` are keys of `gate`.
 YAML_NAMES: Final = {"arguments": "handler_config", "after": "depends_on_steps"}

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepwell.model.errors import WorkflowDefinitionError
-from stepwell.workflow.context import Context, context_of
-from stepwell.workflow.declaration import Declaration, shape_of
-from stepwell.workflow.problems import Problem
-from stepwell.workflow.registering import problems_of_code
-from stepwell.workflow.resolve import Header
-from stepwell.workflow.settings import inherited_settings
+from stepwell.workflow.declare.context import Context, context_of
+from stepwell.workflow.declare.declaration import Declaration, shape_of
+from stepwell.workflow.declare.problems import Problem
+from stepwell.workflow.declare.registering import problems_of_code
+from stepwell.workflow.declare.resolve import Header
+from stepwell.workflow.declare.settings import inherited_settings
+from stepwell.workflow.declare.words import shown, suggestion
 from stepwell.workflow.steps import CodeStep, DeclaredStep, Gate
 from stepwell.workflow.template import DEFAULT_NAMESPACE
-from stepwell.workflow.words import shown, suggestion
 from stepwell.workflow.workflow import Workflow
 from stepwell.workflow.yaml.document import Flaw, Value, parse
 from stepwell.workflow.yaml.fields import (

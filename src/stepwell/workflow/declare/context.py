@@ -10,8 +10,8 @@ from stepwell.define.signature import convert, decodable
 from stepwell.model import codec
 from stepwell.model.errors import InvalidRequest, UnstorableValue
 from stepwell.workflow import schemas
-from stepwell.workflow.annotations import UNKNOWN
-from stepwell.workflow.words import shown
+from stepwell.workflow.declare.annotations import UNKNOWN
+from stepwell.workflow.declare.words import shown
 
 _PLACE: Final = re.compile(r" - at `\$([^`]*)`$")
 

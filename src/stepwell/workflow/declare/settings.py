@@ -11,7 +11,7 @@ from stepwell.define.drafts import problems as problems_of_draft
 from stepwell.model import codec
 from stepwell.model.errors import UnstorableValue
 from stepwell.model.step import StepKind
-from stepwell.workflow.words import duration_of, shown, suggestion
+from stepwell.workflow.declare.words import duration_of, shown, suggestion
 
 _MAX_INT: Final = 2**31 - 1
 _YAML_11_BOOLEANS: Final = ("on", "off", "yes", "no", "y", "n")

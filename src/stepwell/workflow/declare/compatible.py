@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from stepwell.workflow.annotations import NONE, Field, element_of, fields_of, members, plain
+from stepwell.workflow.declare.annotations import NONE, Field, element_of, fields_of, members, plain
 
 _TEXT: Final = (str, bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
 # What JSON a type is written as, and what else it can be read from.

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell.workflow.context import Context
-from stepwell.workflow.cycles import cycles
-from stepwell.workflow.declaration import Declaration
-from stepwell.workflow.paths import Scope
-from stepwell.workflow.problems import Problem
-from stepwell.workflow.step_resolver import StepResolver
+from stepwell.workflow.declare.context import Context
+from stepwell.workflow.declare.cycles import cycles
+from stepwell.workflow.declare.declaration import Declaration
+from stepwell.workflow.declare.paths import Scope
+from stepwell.workflow.declare.problems import Problem
+from stepwell.workflow.declare.step_resolver import StepResolver
+from stepwell.workflow.declare.words import problem_of_name, problem_of_version, shown
 from stepwell.workflow.template import CONTEXT, Template
-from stepwell.workflow.words import problem_of_name, problem_of_version, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

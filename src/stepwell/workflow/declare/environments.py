@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from stepwell.workflow.declaration import Declaration
-from stepwell.workflow.problems import Problem
-from stepwell.workflow.resolve import Header, resolve
-from stepwell.workflow.settings import READERS, read_settings
+from stepwell.workflow.declare.declaration import Declaration
+from stepwell.workflow.declare.problems import Problem
+from stepwell.workflow.declare.resolve import Header, resolve
+from stepwell.workflow.declare.settings import READERS, read_settings
+from stepwell.workflow.declare.words import problem_of_name, shown, suggestion
 from stepwell.workflow.template import Template
-from stepwell.workflow.words import problem_of_name, shown, suggestion
 
 VARIABLE: Final = "STEPWELL_ENV"
 

@@ -10,10 +10,10 @@ from stepwell.define.definition import JobDefinition
 from stepwell.define.policy import Policy
 from stepwell.define.registration import Registration
 from stepwell.model.errors import StepwellError
-from stepwell.workflow.settings import read_settings
+from stepwell.workflow.declare.settings import read_settings
+from stepwell.workflow.declare.type_names import code_name
 from stepwell.workflow.steps import CodeStep
 from stepwell.workflow.template import StepTemplate
-from stepwell.workflow.type_names import code_name
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell

@@ -10,9 +10,9 @@ from typing import Any
 from stepwell.define.definition import JobDefinition
 from stepwell.define.signature import hints_of
 from stepwell.model.step import StepKind
-from stepwell.workflow.annotations import UNKNOWN
-from stepwell.workflow.context import Context
-from stepwell.workflow.problems import Problem
+from stepwell.workflow.declare.annotations import UNKNOWN
+from stepwell.workflow.declare.context import Context
+from stepwell.workflow.declare.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)

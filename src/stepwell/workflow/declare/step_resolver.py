@@ -13,16 +13,16 @@ from stepwell.define.signature import decodable
 from stepwell.model import codec
 from stepwell.model.errors import UnstorableValue
 from stepwell.workflow import schemas
-from stepwell.workflow.annotations import UNKNOWN, element_of, is_outcome, without_none
-from stepwell.workflow.binding import Binder
-from stepwell.workflow.compatible import can_take
-from stepwell.workflow.declaration import Declaration, Shape
-from stepwell.workflow.paths import Scope
-from stepwell.workflow.problems import Problem
-from stepwell.workflow.settings import read_settings
+from stepwell.workflow.declare.annotations import UNKNOWN, element_of, is_outcome, without_none
+from stepwell.workflow.declare.binding import Binder
+from stepwell.workflow.declare.compatible import can_take
+from stepwell.workflow.declare.declaration import Declaration, Shape
+from stepwell.workflow.declare.paths import Scope
+from stepwell.workflow.declare.problems import Problem
+from stepwell.workflow.declare.settings import read_settings
+from stepwell.workflow.declare.type_names import code_name, type_name
+from stepwell.workflow.declare.words import shown, suggestion
 from stepwell.workflow.template import Condition, Each, Input, Path, StepTemplate
-from stepwell.workflow.type_names import code_name, type_name
-from stepwell.workflow.words import shown, suggestion
 
 TRIGGERS: Final = ("all_concluded", "any_concluded", "all_ended")
 

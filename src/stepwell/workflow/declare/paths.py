@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepwell.workflow import schemas
-from stepwell.workflow.annotations import fields_of, type_at, without_none
-from stepwell.workflow.context import Context
-from stepwell.workflow.declaration import Declaration
+from stepwell.workflow.declare.annotations import fields_of, type_at, without_none
+from stepwell.workflow.declare.context import Context
+from stepwell.workflow.declare.declaration import Declaration
+from stepwell.workflow.declare.words import shown, suggestion
 from stepwell.workflow.template import CONTEXT, Path
-from stepwell.workflow.words import shown, suggestion
 
 
 def path_of(text: Any) -> Path | None:

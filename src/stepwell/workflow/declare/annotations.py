@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from stepwell.workflow.declare.type_names import UNION_ORIGINS
 from stepwell.workflow.outcome import Outcome
-from stepwell.workflow.type_names import UNION_ORIGINS
 
 NONE: Final = type(None)
 # An annotation that Python cannot resolve, or a place about which nothing is known: compatible with everything.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stepwell.define.signature import convert, decodable
-from stepwell.workflow.annotations import (
+from stepwell.workflow.declare.annotations import (
     UNKNOWN,
     element_of,
     is_outcome,
@@ -17,13 +17,13 @@ from stepwell.workflow.annotations import (
     takes_none,
     without_none,
 )
-from stepwell.workflow.compatible import can_take
-from stepwell.workflow.declaration import Declaration, Parameter, Shape
-from stepwell.workflow.paths import Scope
-from stepwell.workflow.problems import Problem
+from stepwell.workflow.declare.compatible import can_take
+from stepwell.workflow.declare.declaration import Declaration, Parameter, Shape
+from stepwell.workflow.declare.paths import Scope
+from stepwell.workflow.declare.problems import Problem
+from stepwell.workflow.declare.type_names import type_name
+from stepwell.workflow.declare.words import shown, suggestion
 from stepwell.workflow.template import CONTEXT, Input, Path
-from stepwell.workflow.type_names import type_name
-from stepwell.workflow.words import shown, suggestion
 
 _ANYTHING: Final = (UNKNOWN, object)
 

@@ -1,0 +1,1 @@
+"""Workflows to read and to run; each is a test, too."""
