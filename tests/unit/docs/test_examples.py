@@ -12,7 +12,8 @@ EXAMPLES = [
     pytest.param(block, id=f"{page.name}-{number}")
     for page in PAGES
     for number, block in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1)
-    if not block.startswith("# test_")  # a file of tests: test_testing_page.py runs it with pytest
+    # Other tests run a file of tests (test_testing_page.py) and the program of the tutorial (test_tutorial_page.py).
+    if not block.startswith(("# test_", "import shop"))
 ]
 
 
