@@ -51,6 +51,7 @@ TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until", "heartbea
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
 FLAGS = {
     "any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents", "began",
+    "declared",
 }  # fmt: skip
 
 
