@@ -13,6 +13,7 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.dispatch import tick as ticks
+from stepwell.dispatch.dispatcher import BREAKER_CHECK_SECONDS
 from stepwell.dispatch.phases import dispatch
 from stepwell.store import Conflict
 from tests.conformance.support.engine import Engine
@@ -184,6 +185,7 @@ def test_a_dispatcher_logs_the_breaker_once_a_minute_while_steps_wait(
         assert dispatcher.round() == []
         assert _lines(caplog) == []  # no step waits
         engine.plant("one", group=GROUP)
+        engine.clock.advance(BREAKER_CHECK_SECONDS)
         for _ in range(3):
             assert dispatcher.round() == []
         _assert_log(caplog, *BREAKER)
