@@ -21,10 +21,12 @@ def dump(cluster: Cluster) -> tuple[datetime, Dump]:
     database = cluster.app.database
 
     def look(tx: Transaction) -> tuple[datetime, Dump]:
+        when = database.now()
         if tx.dialect == "postgres":
             tx.execute("LOCK TABLE steps IN SHARE MODE", {})
+            when = tx.fetch("SELECT clock_timestamp() AS now", {})[0]["now"]  # of the clock that stamps the history
         rows = tx.fetch("SELECT id, state, reason, actor, attempts FROM steps", {})
-        return database.now(), {r["id"]: (r["state"], r["reason"], r["actor"], r["attempts"]) for r in rows}
+        return when, {r["id"]: (r["state"], r["reason"], r["actor"], r["attempts"]) for r in rows}
 
     return database.transact(look)
 
