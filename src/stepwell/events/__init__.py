@@ -1,11 +1,14 @@
-"""Events: one for every change of a step's state, whatever made it, and alarms. Published after the commit."""
+"""Events: one for every change of a step's or a workflow's state, whatever made it, and alarms.
+
+They are published after the commit, and delivered to each subscriber in a thread of its own.
+"""
 
 from __future__ import annotations
 
-from stepwell.events.catalogue import (
-    Event,
-    FailureNotification,
-    GroupStalled,
+from stepwell.events.alarms import FailureNotification, GroupStalled, ScheduleSlotMissed, StepRescued
+from stepwell.events.catalogue import CATALOGUE
+from stepwell.events.event import Event
+from stepwell.events.steps import (
     StepCancelled,
     StepChanged,
     StepCompleted,
@@ -14,20 +17,30 @@ from stepwell.events.catalogue import (
     StepFailed,
     StepNotRunnable,
     StepPending,
-    StepRescued,
     StepRunning,
     StepSkipped,
     StepStopped,
-    TaskFinalizationStarted,
-    WorkflowChanged,
 )
-from stepwell.events.subscribers import Events
+from stepwell.events.subscribers import Events, on
+from stepwell.events.workflows import (
+    TaskFinalizationStarted,
+    WorkflowCancelled,
+    WorkflowChanged,
+    WorkflowCompleted,
+    WorkflowFailed,
+    WorkflowInProgress,
+    WorkflowPending,
+    WorkflowResolved,
+    WorkflowStarted,
+)
 
 __all__ = [
+    "CATALOGUE",
     "Event",
     "Events",
     "FailureNotification",
     "GroupStalled",
+    "ScheduleSlotMissed",
     "StepCancelled",
     "StepChanged",
     "StepCompleted",
@@ -41,5 +54,13 @@ __all__ = [
     "StepSkipped",
     "StepStopped",
     "TaskFinalizationStarted",
+    "WorkflowCancelled",
     "WorkflowChanged",
+    "WorkflowCompleted",
+    "WorkflowFailed",
+    "WorkflowInProgress",
+    "WorkflowPending",
+    "WorkflowResolved",
+    "WorkflowStarted",
+    "on",
 ]
