@@ -8,15 +8,15 @@ from stepwell.model.ids import Uuid7Generator
 from stepwell.operate.actions import Actions
 from stepwell.operate.operations import Operations
 from stepwell.store import Database
-from stepwell.workflow.actions import WorkflowActions
-from stepwell.workflow.decide import Decisions
-from stepwell.workflow.finalizer import Finalizer
-from stepwell.workflow.gates import Gates, refuse_closed_gate
-from stepwell.workflow.inputs import Inputs
-from stepwell.workflow.kinds import kinds_of_workflows
-from stepwell.workflow.manual import refuse_bad_result, refuse_unskippable, skipped_by_input
-from stepwell.workflow.rerun import rerun
-from stepwell.workflow.start import Starter
+from stepwell.workflow.by_hand.actions import WorkflowActions
+from stepwell.workflow.by_hand.kinds import kinds_of_workflows
+from stepwell.workflow.by_hand.manual import refuse_bad_result, refuse_unskippable, skipped_by_input
+from stepwell.workflow.live.decide import Decisions
+from stepwell.workflow.live.finalizer import Finalizer
+from stepwell.workflow.live.gates import Gates, refuse_closed_gate
+from stepwell.workflow.live.inputs import Inputs
+from stepwell.workflow.live.rerun import rerun
+from stepwell.workflow.live.start import Starter
 
 
 class WorkflowEngine:

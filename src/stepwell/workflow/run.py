@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.define.signature import convert
 from stepwell.enqueue.handle import poll_intervals
+from stepwell.look.explain import WorkflowExplanation, explain_workflow
 from stepwell.model import codec
 from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError, WorkflowNotFound
 from stepwell.model.states import CONCLUDED, State
 from stepwell.model.step import Step
 from stepwell.model.workflow_states import SETTLED, WorkflowState
-from stepwell.store.engine import workflows
+from stepwell.store.engine import inputs, workflows
 from stepwell.store.engine.workflows import Execution, TemplateStep, WorkflowRow, WorkflowTransition
-from stepwell.workflow.manual import skipped_with
+from stepwell.workflow.by_hand.manual import skipped_with
 from stepwell.workflow.steps import DeclaredStep, Gate
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
+
+    @property
+    def app(self) -> Stepwell:
+        return self._app
 
     # look -------------------------------------------------------------------------------------------------
 
@@ -70,6 +75,10 @@ class Run:
         if name not in steps:
             raise StepNotFound(f"workflow {self.id} has no step {name!r}; its steps: {', '.join(steps) or 'none'}")
         return self._app.step(steps[name].id)
+
+    def explain(self) -> WorkflowExplanation:
+        """Why it has not completed: its steps that have not concluded, and the root causes behind all of them."""
+        return explain_workflow(self._app.database, self.row().id)
 
     # wait -------------------------------------------------------------------------------------------------
 
@@ -127,7 +136,7 @@ class Run:
 
     def _elements(self, found: Step) -> list[Any]:
         blocks = [found.child_block_uuid] if found.child_block_uuid is not None else []
-        elements = self._app.database.read(lambda tx: workflows.elements(tx, blocks=blocks))
+        elements = self._app.database.read(lambda tx: inputs.elements(tx, blocks=blocks))
         return [codec.decode(each.response) for each in elements if each.state is State.COMPLETED]
 
     # act --------------------------------------------------------------------------------------------------

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from stepwell.define.definition import JobDefinition
 from stepwell.define.registration import Computes, ComputesLater
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError, WorkflowDefinitionError
-from stepwell.model.step import StepKind, TriggerRule
+from stepwell.model.step import TriggerRule
 from stepwell.workflow.declare.annotations import UNKNOWN
-from stepwell.workflow.declare.context import context_of
-from stepwell.workflow.declare.declaration import Declaration, shape_of
+from stepwell.workflow.declare.declaration import Declaration
 from stepwell.workflow.declare.environments import Environments, queues_of
+from stepwell.workflow.declare.in_python import declared_code, declared_gate
 from stepwell.workflow.declare.options import (
-    GRAPH,
-    KEYWORDS,
     Duration,
     MapDecorator,
     Source,
@@ -24,15 +21,13 @@ from stepwell.workflow.declare.options import (
     StepOptions,
 )
 from stepwell.workflow.declare.problems import Problem
-from stepwell.workflow.declare.registering import code_of, registered_job
 from stepwell.workflow.declare.resolve import Header, resolve
-from stepwell.workflow.declare.settings import inherited_settings
 from stepwell.workflow.declare.words import suggestion
+from stepwell.workflow.live.start import Start
 from stepwell.workflow.request import RequestOptions, identity_of, make_request
 from stepwell.workflow.run import Run
-from stepwell.workflow.start import Start
 from stepwell.workflow.steps import CodeStep, DeclaredStep, Gate
-from stepwell.workflow.template import DEFAULT_NAMESPACE, Template
+from stepwell.workflow.template import Template
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -82,6 +77,11 @@ class Workflow(Generic[C]):
     @property
     def app(self) -> Stepwell:
         return self._workflows.app
+
+    @property
+    def header(self) -> Header:
+        """What is said about it as a whole."""
+        return self._header
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -160,57 +160,14 @@ class Workflow(Generic[C]):
         skippable: bool = False,
     ) -> Gate[Any]:
         """Declare a step that waits for an answer from a person or a program; `result` is the type of the answer."""
-        problems: list[Problem] = []
+        settings = {"skippable": skippable, **({} if expires is None else {"expires": expires})}
         gate: Gate[Any] = Gate(self, name)
-        declaration = Declaration(
-            name=name,
-            kind="gate",
-            result=context_of(result, "result"),
-            after=self._names(after, name, problems),
-            when=when or {},
-            trigger=trigger,
-            settings={"skippable": skippable, **({} if expires is None else {"expires": expires})},
-            problems=tuple(problems),
-        )
-        self.add(declaration, gate)
+        self.add(declared_gate(gate, result=result, after=after, when=when, trigger=trigger, settings=settings), gate)
         return gate
 
     def add_step(self, code: Callable[..., Any], options: Mapping[str, Any]) -> CodeStep[Any, Any, Any]:
         """What `step` does, for options in a mapping."""
-        code = code_of(code)
-        job = code if isinstance(code, JobDefinition) else None
-        own = job.code if job is not None else code
-        name = str(options.get("name") or getattr(own, "__name__", ""))
-        problems: list[Problem] = []
-        for unknown in options.keys() - KEYWORDS:
-            problems.append(Problem(f"unknown keyword {unknown!r}; {suggestion(unknown, KEYWORDS, 'keywords')}", name))
-        settings = {key: options[key] for key in KEYWORDS if key in options and key not in GRAPH}
-        if job is not None:
-            settings = {**inherited_settings(job), **settings}
-            if options.get("action") not in (None, job.action):
-                problems.append(Problem(f"the job is registered as {job.action!r}; omit action", name, "action"))
-        action = job.action if job is not None else options.get("action") or self._default_action(name)
-        for found in registered_job(self._workflows.app, own, action, settings, replace=self.replace):
-            if isinstance(found, str):
-                problems.append(Problem(found, name, "handler"))
-            else:
-                job = found
-        has_bad_code = any(problem.key == "handler" for problem in problems)
-        kind: StepKind = "job" if options.get("each") is None else "map"
-        step: CodeStep[Any, Any, Any] = CodeStep(self, name, code)
-        declaration = Declaration(
-            name=name,
-            kind=kind,
-            job=job,
-            shape=None if has_bad_code else shape_of(own),
-            inputs=self._paths(options.get("inputs", {}), name, problems),
-            after=self._names(options.get("after", ()), name, problems),
-            when=options.get("when", {}),
-            each=self._paths(options.get("each"), name, problems),
-            trigger=options.get("trigger", "all_concluded"),
-            settings=settings,
-            problems=tuple(problems),
-        )
+        declaration, step = declared_code(self, code, options)
         self.add(declaration, step)
         return step
 
@@ -223,31 +180,6 @@ class Workflow(Generic[C]):
             )
         self._declarations.append(declaration)
         self._steps.setdefault(str(declaration.name), step)
-
-    def _default_action(self, step: str) -> str:
-        namespace = self._header.namespace
-        parts = (self._header.name, step) if namespace == DEFAULT_NAMESPACE else (namespace, self._header.name, step)
-        return ".".join(map(str, parts))
-
-    def _name_of(self, source: Any, step: str, problems: list[Problem]) -> Any:
-        """The name of a step that was given as an object."""
-        if not isinstance(source, DeclaredStep):
-            return source
-        if source.workflow is not self:
-            problems.append(Problem(f"step {source.name!r} belongs to {source.workflow}; name a step of {self}", step))
-        return source.name
-
-    def _names(self, sources: Any, step: str, problems: list[Problem]) -> Any:
-        if isinstance(sources, DeclaredStep):
-            sources = (sources,)
-        if isinstance(sources, str) or not isinstance(sources, Sequence | set | frozenset):
-            return sources
-        return tuple(self._name_of(source, step, problems) for source in sources)
-
-    def _paths(self, sources: Any, step: str, problems: list[Problem]) -> Any:
-        if not isinstance(sources, Mapping):
-            return sources
-        return {name: self._name_of(source, step, problems) for name, source in sources.items()}
 
     # use --------------------------------------------------------------------------------------------------
 
@@ -287,12 +219,19 @@ class Workflow(Generic[C]):
         (`identity="unique"`); with `identity="hash"`, the same context and bypassed steps are a conflict; with `key`,
         the same key is.
         """
+        template, start = self.prepared(context, request)
+        starter = self._workflows.app.workflow_engine.starter
+        declared = self._workflows.registered(self).check()
+        workflow_id = starter.start(template, start, declared, connection=connection, replace=self.replace)
+        return Run(self._workflows.app, workflow_id)
+
+    def prepared(self, context: C | Mapping[str, Any] | None, request: RequestOptions) -> tuple[Template, Start]:
+        """The template and the checked request of a workflow that is about to be started."""
         declared = self._workflows.registered(self)
         template = declared.template()
         stored = self._header.context.checked(context, str(self))
         checked = make_request(template, stored, request)
-        app = self._workflows.app
-        start = Start(
+        return template, Start(
             context=codec.encode(stored, "context"),
             initiator=checked.initiator,
             source_system=checked.source_system,
@@ -302,8 +241,6 @@ class Workflow(Generic[C]):
             identity=identity_of(template, checked),
             content_hash=declared.check().content_hash(),
         )
-        starter = app.workflow_engine.starter
-        return Run(app, starter.start(template, start, declared.check(), connection=connection, replace=self.replace))
 
     def result_type(self, name: str) -> Any:
         """The annotated type of the result of a step; that of a map is a list."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
 from stepwell.store.engine import workflows as verbs
 from stepwell.store.engine.workflows import ListedWorkflow
-from stepwell.workflow.check_live import LiveProblem, check_live
 from stepwell.workflow.declare.context import context_of
 from stepwell.workflow.declare.environments import VARIABLE
 from stepwell.workflow.declare.resolve import Header
 from stepwell.workflow.declare.words import suggestion, version_key
+from stepwell.workflow.live.check_live import LiveProblem, check_live
 from stepwell.workflow.request import RequestOptions
 from stepwell.workflow.run import Run
 from stepwell.workflow.template import DEFAULT_NAMESPACE, Template

@@ -1,4 +1,4 @@
-"""Declared workflows: starting and settling them, decisions about their steps, gates, and what their steps take."""
+"""Declared workflows: starting and reading them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import msgspec
 
 from stepwell.model.states import State
 from stepwell.model.step import Json
-from stepwell.store.changes import Change
-from stepwell.store.statement import change, change_and_wake, query, transition_in_tick
+from stepwell.store.statement import change, query
 from stepwell.store.transaction import Transaction
-from stepwell.store.wake import Wake
 
 
 class WorkflowRow(msgspec.Struct, frozen=True):
@@ -109,145 +107,6 @@ class TemplateStep(msgspec.Struct, frozen=True):
     state: State
 
 
-class LockedWorkflow(msgspec.Struct, frozen=True):
-    id: str
-    namespace: str
-    name: str
-    version: str
-    state: str
-
-
-class Settled(msgspec.Struct, frozen=True):
-    id: str
-    state: str
-    reason: str | None
-    updated_at: datetime
-
-
-class UndecidedStep(msgspec.Struct, frozen=True):
-    id: int
-    workflow_id: str
-    template: str
-    kind: str
-    plan: str
-    undecided: str | None
-    trigger_rule: str
-    decision: Json
-
-
-class WaitingDependent(msgspec.Struct, frozen=True):
-    id: int
-    plan: str
-    upstream: str
-
-
-class DueGate(msgspec.Struct, frozen=True):
-    """A gate that has expired, or that plain SQL has answered."""
-
-    id: int
-    workflow_id: str
-    template: str
-    plan: str
-    decision: Json
-    answer: str | None
-    answered_by: str | None
-    reason: str | None
-    answered_at: datetime | None
-
-
-class LockedGate(msgspec.Struct, frozen=True):
-    id: int
-    uuid: str
-    label: str | None
-    template: str | None
-    state: State
-    actor: str | None
-    completed_at: datetime | None
-    kind: str
-    plan: str | None
-    decision: Json
-    workflow_id: str
-    status: str | None
-
-
-class Answer(msgspec.Struct, frozen=True):
-    answer: Json
-    answered_by: str
-    reason: str | None
-    answered_at: datetime
-
-
-class UpstreamStep(msgspec.Struct, frozen=True):
-    """A dependency of `step_id`; its response is JSON text."""
-
-    step_id: int
-    id: int
-    template: str | None
-    kind: str
-    state: State
-    reason: str | None
-    response: str | None
-    error_message: str | None
-    child_block_uuid: str | None
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """A step that ended without having concluded."""
-
-    id: int
-    label: str | None
-    action: str
-    state: State
-    reason: str | None
-    error_message: str | None
-
-
-class Element(msgspec.Struct, frozen=True):
-    """An element of a map; its response is JSON text."""
-
-    block_uuid: str
-    element: int
-    state: State
-    reason: str | None
-    response: str | None
-    error_message: str | None
-
-
-class Plan(msgspec.Struct, frozen=True):
-    id: int
-    plan: str | None
-
-
-class PlannedRow(msgspec.Struct, frozen=True):
-    """A step of a template, or an element of a map; what user code gave is JSON text."""
-
-    id: int
-    template: str
-    element: int | None
-    kind: str
-    plan: str | None
-    state: State
-    arguments: str
-    response: str | None
-
-
-class LiveStep(msgspec.Struct, frozen=True):
-    """An unfinished step; `planned_id` is the step whose plan says what it takes."""
-
-    id: int
-    workflow_id: str
-    template: str
-    element: int | None
-    action: str
-    arguments: str
-    planned_id: int
-
-
-class Context(msgspec.Struct, frozen=True):
-    id: str
-    context: str | None
-
-
 @change
 def insert_workflow(
     tx: Transaction,
@@ -267,6 +126,7 @@ def insert_workflow(
     bypass_steps: str,
     identity: str | None,
     rerun_of: str | None,
+    belongs_to: str | None,
     now: datetime,
 ) -> int: ...
 
@@ -297,151 +157,3 @@ def execution(tx: Transaction, *, ids: Sequence[str]) -> list[Execution]: ...
 
 @query
 def template_steps(tx: Transaction, *, id: str) -> list[TemplateStep]: ...
-
-
-@change
-def record_template(
-    tx: Transaction, *, namespace: str, name: str, version: str, content_hash: str, definition: str, now: datetime
-) -> int: ...
-
-
-@change
-def replace_template(
-    tx: Transaction, *, namespace: str, name: str, version: str, content_hash: str, definition: str, now: datetime
-) -> int: ...
-
-
-@query
-def recorded_template(tx: Transaction, *, namespace: str, name: str, version: str) -> str | None:
-    """The content hash under which this version was registered."""
-    ...
-
-
-# The finalizer ----------------------------------------------------------------------------------------
-
-
-@query
-def lock_workflows(tx: Transaction, *, ids: Sequence[str]) -> list[LockedWorkflow]: ...
-
-
-@query
-def settle(tx: Transaction, *, ids: Sequence[str], actor: str | None, now: datetime) -> list[Settled]:
-    """Set the state that follows from the steps; returns the workflows whose state changed."""
-    ...
-
-
-@change
-def forget_cancellation(tx: Transaction, *, ids: Sequence[str]) -> int: ...
-
-
-@query
-def lock_for_new_steps(tx: Transaction, *, id: str) -> str | None: ...
-
-
-# Decisions --------------------------------------------------------------------------------------------
-
-
-@query
-def undecided_steps(tx: Transaction, *, group: str, limit: int) -> list[UndecidedStep]: ...
-
-
-@change
-def withdraw_undecided(tx: Transaction, *, group: str) -> int: ...
-
-
-@transition_in_tick
-def skip_undecided(
-    tx: Transaction, *, id: int, reason: str, message: str | None, decision: str, actor: str, now: datetime
-) -> list[Change]: ...
-
-
-@change
-def record_decision(tx: Transaction, *, id: int, decision: str | None, dispatch_after: datetime | None) -> int: ...
-
-
-@change_and_wake(Wake.WORK)
-def open_decided(tx: Transaction, *, id: int, due_at: datetime | None) -> int: ...
-
-
-# Gates ------------------------------------------------------------------------------------------------
-
-
-@change
-def open_gate(tx: Transaction, *, id: int, due_at: datetime | None) -> int: ...
-
-
-@query
-def due_gates(tx: Transaction, *, group: str, now: datetime) -> list[DueGate]: ...
-
-
-@query
-def lock_gate(tx: Transaction, *, id: int) -> LockedGate | None: ...
-
-
-@query
-def answer_of(tx: Transaction, *, id: int) -> Answer | None: ...
-
-
-@change
-def add_answer(
-    tx: Transaction, *, id: int, answer: str, answered_by: str, reason: str | None, now: datetime
-) -> int: ...
-
-
-@change
-def delete_answer(tx: Transaction, *, id: int) -> int: ...
-
-
-@change
-def postpone_gate(tx: Transaction, *, id: int, due_at: datetime | None) -> int: ...
-
-
-@change
-def record_refusal(tx: Transaction, *, id: int, decision: str) -> int: ...
-
-
-@transition_in_tick
-def expire_gate(tx: Transaction, *, id: int, message: str, actor: str, now: datetime) -> list[Change]: ...
-
-
-# What the steps take ----------------------------------------------------------------------------------
-
-
-@query
-def upstream_steps(tx: Transaction, *, ids: Sequence[int]) -> list[UpstreamStep]: ...
-
-
-@query
-def elements(tx: Transaction, *, blocks: Sequence[str]) -> list[Element]:
-    """The elements of maps, in order."""
-    ...
-
-
-@query
-def failures_behind(tx: Transaction, *, ids: Sequence[int]) -> list[Failure]:
-    """Upstream steps and children of these steps that ended without having concluded."""
-    ...
-
-
-@query
-def plans(tx: Transaction, *, ids: Sequence[int]) -> list[Plan]: ...
-
-
-@query
-def plans_of_dependents(tx: Transaction, *, id: int) -> list[str]: ...
-
-
-@query
-def waiting_dependents(tx: Transaction, *, ids: Sequence[int]) -> list[WaitingDependent]: ...
-
-
-@query
-def planned_steps(tx: Transaction, *, id: str) -> list[PlannedRow]: ...
-
-
-@query
-def live_steps(tx: Transaction, *, after: int, limit: int) -> list[LiveStep]: ...
-
-
-@query
-def contexts(tx: Transaction, *, ids: Sequence[str]) -> list[Context]: ...

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from graphlib import TopologicalSorter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ from stepwell.model.reasons import BYPASSED
 from stepwell.model.states import State
 from stepwell.model.workflow_states import WorkflowState
 from stepwell.store import Conflict, Database, Transaction, WorkflowChange
-from stepwell.store.engine import placement, workflows
+from stepwell.store.engine import placement, templates, workflows
 from stepwell.workflow.template import StepTemplate, Template
 
 GATE_ACTION: Final = "stepwell.gate"  # no worker has a job of this name
@@ -46,6 +46,7 @@ class Start:
     bypass_steps: Collection[str] = ()
     identity: str | None = None
     rerun_of: str | None = None
+    belongs_to: Literal["schedule"] | None = None  # the feature that follows its changes
     content_hash: str | None = None  # that of the workflow which is run again
     # Steps that a rerun copies instead of running them, by name.
     copies: Mapping[str, Planned] = field(default_factory=dict)
@@ -114,13 +115,14 @@ class Starter:
             bypass_steps=codec.encode(sorted(request.bypass_steps)),
             identity=request.identity,
             rerun_of=request.rerun_of,
+            belongs_to=request.belongs_to,
             now=now,
         )
         if not written:
             _refuse_duplicate(tx, template, request)
         if drafts:
             self._creator.create_in(tx, drafts, now)
-        tx.workflow_changes.append(
+        tx.workflow_changed(
             WorkflowChange(
                 workflow_id=workflow_id,
                 namespace=template.namespace,
@@ -130,6 +132,7 @@ class Starter:
                 to_state=WorkflowState.COMPLETE if idle else WorkflowState.PENDING,
                 actor=request.initiator,
                 at=now,
+                belongs_to=request.belongs_to,
             )
         )
 
@@ -187,16 +190,16 @@ def record_template(tx: Transaction, template: Template, now: datetime, *, repla
     """Record the content of a version. The same version with another content is refused, unless `replace` is set."""
     which = {"namespace": template.namespace, "name": template.name, "version": template.version}
     content_hash, definition = template.content_hash(), msgspec.json.encode(template).decode()
-    if workflows.record_template(tx, **which, content_hash=content_hash, definition=definition, now=now):
+    if templates.record_template(tx, **which, content_hash=content_hash, definition=definition, now=now):
         return
-    if workflows.recorded_template(tx, **which) == content_hash:
+    if templates.recorded_template(tx, **which) == content_hash:
         return
     if not replace:
         raise StepwellError(
             f"workflow {template} was registered with another content; nothing was written. "
             "Live workflows of it keep their rows: give the changed template a new version"
         )
-    workflows.replace_template(tx, **which, content_hash=content_hash, definition=definition, now=now)
+    templates.replace_template(tx, **which, content_hash=content_hash, definition=definition, now=now)
 
 
 def _refuse_duplicate(tx: Transaction, template: Template, request: Start) -> None:

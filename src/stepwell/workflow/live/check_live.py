@@ -11,10 +11,10 @@ from stepwell.define.signature import Signature
 from stepwell.model import codec
 from stepwell.model.states import CONCLUDED
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import workflows
-from stepwell.store.engine.workflows import LiveStep
-from stepwell.workflow.inputs import decode_plan, sources_of, value_of
-from stepwell.workflow.sources import Sources, load_sources
+from stepwell.store.engine import inputs
+from stepwell.store.engine.inputs import LiveStep
+from stepwell.workflow.live.inputs import decode_plan, sources_of, value_of
+from stepwell.workflow.live.sources import Sources, load_sources
 from stepwell.workflow.template import Path, StepTemplate
 
 
@@ -45,11 +45,11 @@ def check_live(database: Database, jobs: Registry, page_size: int) -> Iterator[L
 
 
 def _check_page(tx: Transaction, jobs: Registry, after: int, page_size: int) -> tuple[list[LiveProblem], int]:
-    steps = workflows.live_steps(tx, after=after, limit=page_size)
+    steps = inputs.live_steps(tx, after=after, limit=page_size)
     known = [step for step in steps if step.action in jobs]
     plans = {
         row.id: decode_plan(row.plan)
-        for row in workflows.plans(tx, ids=sorted({step.planned_id for step in known}))
+        for row in inputs.plans(tx, ids=sorted({step.planned_id for step in known}))
         if row.plan is not None
     }
     known = [step for step in known if step.planned_id in plans]

@@ -13,10 +13,11 @@ import msgspec
 
 from stepwell.model import codec
 from stepwell.model.claimed import ClaimedStep
+from stepwell.model.features import WORKFLOW
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import workflows
-from stepwell.workflow.sources import Outcome, Sources, load_sources
+from stepwell.store.engine import inputs
+from stepwell.workflow.live.sources import Outcome, Sources, load_sources
 from stepwell.workflow.template import Input, StepTemplate
 
 _plan_decoder = msgspec.json.Decoder(StepTemplate)
@@ -30,7 +31,7 @@ class Inputs:
     """Completes the arguments of claimed steps."""
 
     def __init__(self, database: Database) -> None:
-        database.hooks.on_claim(self.fill)
+        database.hooks.on_claim(WORKFLOW, self.fill)
 
     def fill(self, tx: Transaction, steps: list[ClaimedStep]) -> list[ClaimedStep]:
         """The claimed steps with all their arguments."""
@@ -40,7 +41,7 @@ class Inputs:
             return steps
         plans = {
             row.id: decode_plan(row.plan)
-            for row in workflows.plans(tx, ids=sorted(set(planned.values())))
+            for row in inputs.plans(tx, ids=sorted(set(planned.values())))
             if row.plan is not None
         }
         by_workflow = {planned[step.id]: step.workflow_id for step in steps if planned.get(step.id) in plans}

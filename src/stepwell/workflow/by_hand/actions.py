@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from stepwell.model.actors import By, actor_of
 from stepwell.model.errors import ActionRefused, WorkflowNotFound
+from stepwell.model.features import WORKFLOW
 from stepwell.model.reasons import REVIVED as REVIVED_REASON
 from stepwell.model.states import UNFINISHED
 from stepwell.model.workflow_states import SETTLED, WorkflowState
@@ -13,9 +14,9 @@ from stepwell.operate.audit import record_workflow_action
 from stepwell.operate.revival import refuse_leased, revive_all
 from stepwell.operate.step_actions import CANCELLED, REVIVED, Also
 from stepwell.store import Database, Transaction, WorkflowChange
-from stepwell.store.engine import operator, workflows
+from stepwell.store.engine import operator, settling, workflows
 from stepwell.store.engine.operator import LockedStep, UnconcludedStep
-from stepwell.store.engine.workflows import LockedWorkflow
+from stepwell.store.engine.settling import LockedWorkflow
 
 
 class WorkflowActions:
@@ -64,7 +65,7 @@ def cancel(tx: Transaction, workflow_id: str, by: By) -> Also:
     row = _locked(tx, workflow_id)
     _refuse_settled(row.id, row.state)
     operator.record_cancellation(tx, workflow=workflow_id, actor=by.actor, reason=by.reason, now=by.now)
-    tx.touch(workflow_id, by.actor)
+    tx.touch(WORKFLOW, workflow_id, by.actor)
     return {CANCELLED: [change.step_id for change in changes]}
 
 
@@ -112,7 +113,7 @@ def resolve(tx: Transaction, workflow_id: str, by: By) -> Also:
     row = _locked(tx, workflow_id)
     if not operator.resolve_workflow(tx, workflow=workflow_id, actor=by.actor, reason=by.reason, now=by.now):
         raise _unresolvable(workflow_id, row.state)
-    tx.workflow_changes.append(
+    tx.workflow_changed(
         WorkflowChange(
             workflow_id=workflow_id,
             namespace=row.namespace,
@@ -123,6 +124,7 @@ def resolve(tx: Transaction, workflow_id: str, by: By) -> Also:
             reason=by.reason,
             actor=by.actor,
             at=by.now,
+            belongs_to=row.belongs_to,
         )
     )
     return {}
@@ -136,7 +138,7 @@ def _unresolvable(workflow_id: str, state: str) -> ActionRefused:
 
 
 def _locked(tx: Transaction, workflow_id: str) -> LockedWorkflow:
-    found = workflows.lock_workflows(tx, ids=[workflow_id])
+    found = settling.lock_workflows(tx, ids=[workflow_id])
     if not found:
         raise _missing(workflow_id)
     return found[0]

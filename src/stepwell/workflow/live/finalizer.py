@@ -6,32 +6,32 @@ steps are looked at: of two transactions that end the last two steps, the second
 
 from __future__ import annotations
 
+from stepwell.model.features import WORKFLOW
 from stepwell.model.workflow_states import SETTLED
-from stepwell.store import Database, Transaction, WorkflowChange
-from stepwell.store.engine import workflows
+from stepwell.store import Database, Touched, Transaction, WorkflowChange
+from stepwell.store.engine import settling, workflows
 from stepwell.store.engine.workflows import Execution
 
 
 class Finalizer:
     def __init__(self, database: Database) -> None:
         self._database = database
-        database.hooks.before_commit(self.settle_touched)
+        database.hooks.before_commit(WORKFLOW, self.settle_touched)
 
-    def settle_touched(self, tx: Transaction) -> None:
+    def settle_touched(self, tx: Transaction, touched: Touched) -> None:
         """Settle, or reopen, the workflows of the steps that this transaction changed."""
-        touched, tx.touched = tx.touched, {}
-        before = {row.id: row for row in workflows.lock_workflows(tx, ids=sorted(touched))}
+        before = {row.id: row for row in settling.lock_workflows(tx, ids=sorted(map(str, touched)))}
         if not before:
             return
         ids = sorted(before)
-        workflows.forget_cancellation(tx, ids=ids)
+        settling.forget_cancellation(tx, ids=ids)
         # All steps of one transaction are changed by one actor, but for a tick that also reads marks of others.
         actor = next(iter(touched.values()))
-        settled = workflows.settle(tx, ids=ids, actor=actor, now=self._database.now())
+        settled = settling.settle(tx, ids=ids, actor=actor, now=self._database.now())
         executions = self._executions(tx, [row.id for row in settled if row.state in SETTLED])
         for row in settled:
             old = before[row.id]
-            tx.workflow_changes.append(
+            tx.workflow_changed(
                 WorkflowChange(
                     workflow_id=row.id,
                     namespace=old.namespace,
@@ -43,6 +43,7 @@ class Finalizer:
                     actor=actor,
                     at=row.updated_at,
                     execution=executions.get(row.id),
+                    belongs_to=old.belongs_to,
                 )
             )
 

@@ -8,8 +8,8 @@ from typing import Final
 from stepwell.model.reasons import CHILDREN_FAILED
 from stepwell.model.states import State
 from stepwell.store import Transaction
-from stepwell.store.engine import workflows
-from stepwell.store.engine.workflows import Failure
+from stepwell.store.engine import inputs
+from stepwell.store.engine.inputs import Failure
 
 SHOWN: Final = 3  # failures per step
 
@@ -23,7 +23,7 @@ def _roots(tx: Transaction, step_id: int) -> list[Failure]:
     """Through dependencies that could not run either, and through parents that failed because of their children."""
     seen, new, roots = {step_id}, [step_id], dict[int, Failure]()
     while new:
-        found = workflows.failures_behind(tx, ids=new)
+        found = inputs.failures_behind(tx, ids=new)
         roots |= {each.id: each for each in found if _is_root(each)}
         new = [each.id for each in found if not _is_root(each) and each.id not in seen]
         seen.update(new)

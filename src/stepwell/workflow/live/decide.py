@@ -14,14 +14,15 @@ import msgspec
 
 from stepwell.model import codec
 from stepwell.model.decision import EXPIRES_AT, OPENED_AT, SKIPPED_INPUT, WHEN
+from stepwell.model.features import WORKFLOW
 from stepwell.model.reasons import CONDITION_NOT_MET, INPUT_SKIPPED
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import workflows
-from stepwell.store.engine.workflows import UndecidedStep
-from stepwell.workflow.gates import close_due_gates
-from stepwell.workflow.inputs import decode_plan, sources_of
-from stepwell.workflow.sources import Sources, load_sources
+from stepwell.store.engine import decisions, gates
+from stepwell.store.engine.decisions import UndecidedStep
+from stepwell.workflow.live.gates import close_due_gates
+from stepwell.workflow.live.inputs import decode_plan, sources_of
+from stepwell.workflow.live.sources import Sources, load_sources
 from stepwell.workflow.template import StepTemplate
 from stepwell.workflow.values import is_met
 
@@ -49,8 +50,8 @@ class Decisions:
     def decide(self, tx: Transaction, group: str, actor: str, now: datetime) -> int:
         """Returns how many steps were decided, opened or ended."""
         changed = close_due_gates(tx, group, actor, now)
-        changed += workflows.withdraw_undecided(tx, group=group)
-        steps = workflows.undecided_steps(tx, group=group, limit=BATCH)
+        changed += decisions.withdraw_undecided(tx, group=group)
+        steps = decisions.undecided_steps(tx, group=group, limit=BATCH)
         plans = {step.id: decode_plan(step.plan) for step in steps}
         sources = load_sources(
             tx,
@@ -68,7 +69,7 @@ def _decide(
     decision = _decided_earlier(step) if sources is None else decision_of(plan, sources)
     found = decision.found
     if decision.reason is not None:
-        workflows.skip_undecided(
+        decisions.skip_undecided(
             tx,
             id=step.id,
             reason=decision.reason,
@@ -81,14 +82,14 @@ def _decide(
     if step.kind == "gate":
         expires = None if plan.expires is None else now + timedelta(seconds=plan.expires)
         found = found | {OPENED_AT: now.isoformat(), EXPIRES_AT: expires and expires.isoformat()}
-        workflows.record_decision(tx, id=step.id, decision=codec.encode(found), dispatch_after=None)
-        workflows.delete_answer(tx, id=step.id)  # it was given before an operator's retry, and not applied
-        workflows.open_gate(tx, id=step.id, due_at=expires)
-        tx.touch(step.workflow_id, actor)
+        decisions.record_decision(tx, id=step.id, decision=codec.encode(found), dispatch_after=None)
+        gates.delete_answer(tx, id=step.id)  # it was given before an operator's retry, and not applied
+        gates.open_gate(tx, id=step.id, due_at=expires)
+        tx.touch(WORKFLOW, step.workflow_id, actor)
         return
     due_at = now + timedelta(seconds=plan.delay) if plan.delay and sources is not None else None
-    workflows.record_decision(tx, id=step.id, decision=codec.encode(found) if found else None, dispatch_after=due_at)
-    workflows.open_decided(tx, id=step.id, due_at=due_at)
+    decisions.record_decision(tx, id=step.id, decision=codec.encode(found) if found else None, dispatch_after=due_at)
+    decisions.open_decided(tx, id=step.id, due_at=due_at)
 
 
 def _decided_earlier(step: UndecidedStep) -> Decision:

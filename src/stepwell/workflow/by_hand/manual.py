@@ -7,9 +7,9 @@ from typing import Any
 from stepwell.model.errors import ActionRefused
 from stepwell.model.states import CONCLUDED
 from stepwell.store import Transaction
-from stepwell.store.engine import workflows
+from stepwell.store.engine import inputs
 from stepwell.store.engine.operator import LockedStep
-from stepwell.workflow.inputs import decode_plan
+from stepwell.workflow.live.inputs import decode_plan
 from stepwell.workflow.schemas import problems_of_value
 from stepwell.workflow.template import Input, StepTemplate
 
@@ -26,7 +26,7 @@ def refuse_unskippable(tx: Transaction, step: LockedStep) -> None:
 
 def skipped_with(tx: Transaction, workflow_id: str, name: str) -> list[str]:
     """The steps that a skip of this one skips: itself, and whatever cannot run without its result, at any distance."""
-    rows = [row for row in workflows.planned_steps(tx, id=workflow_id) if row.element is None and row.plan]
+    rows = [row for row in inputs.planned_steps(tx, id=workflow_id) if row.element is None and row.plan]
     plans = {row.template: decode_plan(row.plan or "") for row in rows if row.state not in CONCLUDED}
     found, new = {name}, {name}
     while new:
@@ -58,7 +58,7 @@ def skipped_by_input(tx: Transaction, skipped: set[int]) -> set[int]:
     found: set[int] = set()
     new = set(skipped)
     while new:
-        dependents = workflows.waiting_dependents(tx, ids=sorted(new))
+        dependents = inputs.waiting_dependents(tx, ids=sorted(new))
         new = {each.id for each in dependents if each.upstream in decode_plan(each.plan).needed} - found - skipped
         found |= new
     return found
@@ -68,7 +68,7 @@ def _plan_of(tx: Transaction, step: LockedStep) -> StepTemplate | None:
     if step.template is None:
         return None
     owner = step.id if step.element is None or step.parent_step_id is None else step.parent_step_id
-    (row,) = workflows.plans(tx, ids=[owner])
+    (row,) = inputs.plans(tx, ids=[owner])
     return None if row.plan is None else decode_plan(row.plan)
 
 
@@ -76,7 +76,7 @@ def _takers_of(tx: Transaction, step: LockedStep) -> list[str]:
     """The steps that cannot run without the result of this one."""
     is_element = step.element is not None and step.parent_step_id is not None
     owner = step.parent_step_id if is_element else step.id
-    plans = [decode_plan(text) for text in workflows.plans_of_dependents(tx, id=owner or step.id)]
+    plans = [decode_plan(text) for text in inputs.plans_of_dependents(tx, id=owner or step.id)]
 
     def needs(each: Input) -> bool:
         """A join needs each element, unless it keeps the places of those without a result."""

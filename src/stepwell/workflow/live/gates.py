@@ -13,10 +13,10 @@ from stepwell.model.errors import ActionRefused, StepNotFound, UnstorableValue
 from stepwell.model.states import State
 from stepwell.operate.audit import record_step_action
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import operator, workflows
+from stepwell.store.engine import gates, operator
+from stepwell.store.engine.gates import DueGate, LockedGate
 from stepwell.store.engine.operator import LockedStep
-from stepwell.store.engine.workflows import DueGate, LockedGate
-from stepwell.workflow.inputs import decode_plan
+from stepwell.workflow.live.inputs import decode_plan
 from stepwell.workflow.schemas import problems_of_value
 
 _LOGGER: Final = logging.getLogger("stepwell.workflows")
@@ -42,7 +42,7 @@ class Gates:
                     f"{_named(gate)} expired at {expiry:%Y-%m-%d %H:%M:%S}; nothing changed. Retry it to open it again"
                 )
             check_answer(gate, codec.decode(text))
-            workflows.add_answer(tx, id=step_id, answer=text, answered_by=actor, reason=storable(why), now=now)
+            gates.add_answer(tx, id=step_id, answer=text, answered_by=actor, reason=storable(why), now=now)
             operator.answer_gate(tx, id=step_id, response=text, actor=actor, reason=reason_of(why), now=now)
             record_step_action(tx, "answer", By(actor, why, now), step_id, gate.state, {})
 
@@ -60,7 +60,7 @@ def refuse_closed_gate(tx: Transaction, step: LockedStep, result: Any) -> None:
 
 
 def _locked(tx: Transaction, step_id: int) -> LockedGate:
-    gate = workflows.lock_gate(tx, id=step_id)
+    gate = gates.lock_gate(tx, id=step_id)
     if gate is None:
         raise StepNotFound(f"step {step_id} does not exist")
     if gate.kind != "gate":
@@ -79,7 +79,7 @@ def expiry_of(gate: LockedGate | DueGate) -> datetime | None:
 
 
 def _refuse_unless_open(tx: Transaction, gate: LockedGate) -> None:
-    given = workflows.answer_of(tx, id=gate.id) if gate.state is State.PENDING and gate.status == OPEN else None
+    given = gates.answer_of(tx, id=gate.id) if gate.state is State.PENDING and gate.status == OPEN else None
     by, at = (gate.actor, gate.completed_at) if given is None else (given.answered_by, given.answered_at)
     if given is not None or gate.state is State.COMPLETED:
         when = "" if at is None else f" at {at:%Y-%m-%d %H:%M:%S}"
@@ -99,16 +99,16 @@ def check_answer(gate: LockedGate | DueGate, answer: Any) -> None:
 
 def close_due_gates(tx: Transaction, group: str, actor: str, now: datetime) -> int:
     """Apply the answers that plain SQL has written, and fail the gates that have expired."""
-    gates = workflows.due_gates(tx, group=group, now=now)
-    for gate in gates:
+    due = gates.due_gates(tx, group=group, now=now)
+    for gate in due:
         expiry = expiry_of(gate)
         in_time = gate.answered_at is not None and (expiry is None or gate.answered_at < expiry)
         if gate.answered_by is not None and in_time:
             _apply_answer(tx, gate, gate.answered_by, now)
         else:
             message = f"nobody answered within {timedelta(seconds=decode_plan(gate.plan).expires or 0)}"
-            workflows.expire_gate(tx, id=gate.id, message=message, actor=actor, now=now)
-    return len(gates)
+            gates.expire_gate(tx, id=gate.id, message=message, actor=actor, now=now)
+    return len(due)
 
 
 def _apply_answer(tx: Transaction, gate: DueGate, answered_by: str, now: datetime) -> None:
@@ -124,8 +124,8 @@ def _apply_answer(tx: Transaction, gate: DueGate, answered_by: str, now: datetim
             "answered_at": None if gate.answered_at is None else gate.answered_at.isoformat(),
             "why": codec.clean_text(str(error), 1_000),
         }
-        workflows.record_refusal(tx, id=gate.id, decision=codec.encode({**gate.decision, REFUSED_ANSWER: refused}))
-        workflows.delete_answer(tx, id=gate.id)
-        workflows.postpone_gate(tx, id=gate.id, due_at=expiry_of(gate))
+        gates.record_refusal(tx, id=gate.id, decision=codec.encode({**gate.decision, REFUSED_ANSWER: refused}))
+        gates.delete_answer(tx, id=gate.id)
+        gates.postpone_gate(tx, id=gate.id, due_at=expiry_of(gate))
         return
     operator.answer_gate(tx, id=gate.id, response=answer, actor=actor, reason=reason_of(gate.reason), now=now)

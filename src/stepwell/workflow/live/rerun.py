@@ -13,10 +13,10 @@ from stepwell.model.reasons import COPIED
 from stepwell.model.states import CONCLUDED
 from stepwell.operate.audit import record_workflow_action
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import workflows
-from stepwell.store.engine.workflows import PlannedRow
-from stepwell.workflow.inputs import decode_plan
-from stepwell.workflow.start import CopiedElement, Start, Starter
+from stepwell.store.engine import inputs, workflows
+from stepwell.store.engine.inputs import PlannedRow
+from stepwell.workflow.live.inputs import decode_plan
+from stepwell.workflow.live.start import CopiedElement, Start, Starter
 from stepwell.workflow.template import StepTemplate, Template
 
 
@@ -33,7 +33,7 @@ def rerun(
         row = workflows.workflow(tx, id=workflow_id)
         if row is None:
             raise WorkflowNotFound(f"no declared workflow has the id {workflow_id}")
-        steps = workflows.planned_steps(tx, id=workflow_id)
+        steps = inputs.planned_steps(tx, id=workflow_id)
         plans = {each.template: decode_plan(each.plan) for each in steps if each.element is None and each.plan}
         if step not in plans:
             raise ActionRefused(f"workflow {workflow_id} has no step {step!r}; its steps: {', '.join(plans)}")

@@ -8,7 +8,7 @@ from stepwell.operate.operations import Kind, Undoing, refuses
 from stepwell.operate.step_actions import REVIVED, Also
 from stepwell.store import Transaction
 from stepwell.store.engine import operations
-from stepwell.workflow.actions import cancel, plan_cancellation, plan_resolution, plan_retry, resolve, retry
+from stepwell.workflow.by_hand.actions import cancel, plan_cancellation, plan_resolution, plan_retry, resolve, retry
 
 
 def kinds_of_workflows() -> list[Kind]:

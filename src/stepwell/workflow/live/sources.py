@@ -9,9 +9,9 @@ from typing import Any
 from stepwell.model import codec
 from stepwell.model.states import FAILED, State
 from stepwell.store import Transaction
-from stepwell.store.engine import workflows
-from stepwell.store.engine.workflows import Element, UpstreamStep
-from stepwell.workflow.root_failures import root_failures
+from stepwell.store.engine import inputs
+from stepwell.store.engine.inputs import Element, UpstreamStep
+from stepwell.workflow.live.root_failures import root_failures
 from stepwell.workflow.template import CONTEXT, Path
 from stepwell.workflow.values import value_at
 
@@ -60,7 +60,7 @@ def load_sources(
     `needed` are the upstream steps whose values it takes: the elements of a map are read only for those.
     """
     upstream: dict[int, list[UpstreamStep]] = {}
-    for row in workflows.upstream_steps(tx, ids=sorted(steps)):
+    for row in inputs.upstream_steps(tx, ids=sorted(steps)):
         upstream.setdefault(row.step_id, []).append(row)
     blocks = {
         row.child_block_uuid
@@ -69,7 +69,7 @@ def load_sources(
         if row.kind == "map" and row.template in needed[step_id] and row.child_block_uuid is not None
     }
     elements: dict[str, list[Outcome]] = {block: [] for block in blocks}
-    for element in workflows.elements(tx, blocks=sorted(blocks)) if blocks else ():
+    for element in inputs.elements(tx, blocks=sorted(blocks)) if blocks else ():
         elements[element.block_uuid].append(_outcome(element))
     failures = root_failures(
         tx,
@@ -80,7 +80,7 @@ def load_sources(
             if row.state is State.NOT_RUNNABLE and row.template in needed[step_id]
         },
     )
-    contexts = {row.id: codec.decode(row.context) for row in workflows.contexts(tx, ids=sorted(set(steps.values())))}
+    contexts = {row.id: codec.decode(row.context) for row in inputs.contexts(tx, ids=sorted(set(steps.values())))}
     return {
         step_id: Sources(
             contexts.get(workflow),

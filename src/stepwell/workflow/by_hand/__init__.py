@@ -1,0 +1,1 @@
+"""What operators may do to a workflow and its steps."""
