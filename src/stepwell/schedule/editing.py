@@ -1,0 +1,211 @@
+"""Writing definitions: due slots are settled under the old one first, and every change is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from stepwell.model.errors import ActionRefused, CronParseError
+from stepwell.schedule.definition import Definition, columns_of, recorded, seed_of, timetable, timetable_of
+from stepwell.schedule.executing import Executions
+from stepwell.schedule.settling import Settler
+from stepwell.store import Transaction
+from stepwell.store.engine import schedules
+from stepwell.store.engine.schedules import CronRow
+
+Kind: TypeAlias = Literal["created", "edited", "enabled", "disabled", "deleted", "reset", "noticed"]
+
+CODE: Final = "code:"
+SCHEDULER: Final = "scheduler"
+PLAIN_SQL: Final = "plain SQL"
+
+
+class Override(msgspec.Struct, frozen=True):
+    """A setting of the code that an operator overrode."""
+
+    who: str
+    at: datetime
+    why: str | None = None
+
+
+class _Kept:
+    """Marks a column that an edit leaves as it is."""
+
+
+_KEPT: Final = _Kept()
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who changes a schedule, why, and when by the database's clock."""
+
+    actor: str
+    why: str | None
+    now: datetime
+
+
+def overrides_of(row: CronRow) -> dict[str, Override]:
+    return msgspec.json.decode(row.overrides, type=dict[str, Override])
+
+
+class Editor:
+    def __init__(self, settler: Settler, executions: Executions) -> None:
+        self._settler = settler
+        self._executions = executions
+
+    def create(
+        self,
+        tx: Transaction,
+        name: str,
+        definition: Definition,
+        by: Author,
+        *,
+        app: str | None = None,
+        declared: Definition | None = None,
+    ) -> CronRow | None:
+        """A new schedule, whose first slot lies ahead; None if the name is taken."""
+        times = timetable(definition.expression, definition.zone, name)
+        upcoming = times.after(by.now) if definition.enabled else None
+        is_off = not definition.enabled
+        cron_id = schedules.insert_cron(
+            tx,
+            name=name,
+            **columns_of(definition),
+            app=app,
+            declared=None if declared is None else declared.encoded(),
+            overrides="{}",
+            disabled_by=by.actor if is_off else None,
+            disabled_at=by.now if is_off else None,
+            disabled_reason=(by.why or "created disabled") if is_off else None,
+            hash_seed=name,
+            recorded=definition.encoded(),
+            last_slot=by.now,
+            next_slot=upcoming,
+            expect_at=_expect_at(definition, upcoming),
+            now=by.now,
+        )
+        if cron_id is None:
+            return None
+        self._record(tx, cron_id, name, "created", by, 1, None, definition)
+        return schedules.cron_by_id(tx, id=cron_id)
+
+    def write(
+        self,
+        tx: Transaction,
+        row: CronRow,
+        definition: Definition,
+        by: Author,
+        kind: Kind,
+        *,
+        at: datetime | None = None,
+        app: str | _Kept | None = _KEPT,
+        declared: Definition | _Kept | None = _KEPT,
+        overrides: Mapping[str, Override] | None = None,
+        disabled_reason: str | None = None,
+    ) -> CronRow:
+        """Change a locked schedule; `at` is the moment of the edit, if that was before now."""
+        moment = at or by.now
+        last_slot = self._settle(tx, row, by.now, moment)
+        before = None if row.recorded is None else recorded(row)
+        if before is None or before.timing() != definition.timing():
+            last_slot = moment
+            expected_from: datetime | None = moment
+        else:
+            expected_from = row.expected_from or moment
+        upcoming = _upcoming(row, definition, max(last_slot, moment))
+        schedules.write_definition(
+            tx,
+            id=row.id,
+            revision=row.revision,
+            **columns_of(definition),
+            app=row.app if isinstance(app, _Kept) else app,
+            declared=row.declared if isinstance(declared, _Kept) else None if declared is None else declared.encoded(),
+            overrides=row.overrides if overrides is None else msgspec.json.encode(overrides).decode(),
+            **_disabled(row, before, definition, by, disabled_reason),
+            hash_seed=seed_of(row),
+            recorded=definition.encoded(),
+            last_slot=last_slot,
+            next_slot=upcoming,
+            ledger_from=row.ledger_from or moment,
+            expected_from=expected_from,
+            expect_at=_expect_at(definition, upcoming),
+            now=by.now,
+        )
+        self._record(tx, row.id, row.name, kind, by, row.revision + 1, before, definition)
+        changed = schedules.cron_by_id(tx, id=row.id)
+        assert changed is not None
+        return changed
+
+    def delete(self, tx: Transaction, row: CronRow, by: Author) -> None:
+        self._record(tx, row.id, row.name, "deleted", by, row.revision, recorded(row), None)
+        schedules.delete_cron(tx, id=row.id)
+
+    def _settle(self, tx: Transaction, row: CronRow, now: datetime, until: datetime) -> datetime:
+        """Decide what is due under the old definition, as a scheduler would; returns the last slot."""
+        if row.last_slot is None or row.recorded is None or row.last_slot >= until:
+            return row.last_slot or until
+        if not self._executions.can_start(row, recorded(row)) and row.next_slot is not None and row.next_slot <= until:
+            raise ActionRefused(
+                f"a slot of schedule {row.name!r} is due, and this program does not have the code of the workflow "
+                f"{recorded(row).handler!r}: try again when a scheduler has started it; nothing changed"
+            )
+        done = self._settler.settle(tx, [row], now, until=until)
+        if (error := done.failed.get(row.id)) is not None:
+            if isinstance(error, CronParseError):
+                return row.last_slot  # it had no slots
+            return self._settler.give_up(tx, row, until, now, str(error))
+        return done.last_slots[row.id]
+
+    @staticmethod
+    def _record(
+        tx: Transaction,
+        cron_id: int,
+        name: str,
+        kind: Kind,
+        by: Author,
+        revision: int,
+        before: Definition | None,
+        after: Definition | None,
+    ) -> None:
+        schedules.record_change(
+            tx,
+            job_id=cron_id,
+            name=name,
+            kind=kind,
+            actor=by.actor,
+            reason=by.why,
+            revision=revision,
+            before=None if before is None else before.encoded(),
+            after=None if after is None else after.encoded(),
+            now=by.now,
+        )
+
+
+def _upcoming(row: CronRow, definition: Definition, after: datetime) -> datetime | None:
+    if not definition.enabled:
+        return None
+    return timetable_of(row, definition).after(after)
+
+
+def _expect_at(definition: Definition, upcoming: datetime | None) -> datetime | None:
+    if definition.expect_within is None or upcoming is None:
+        return None
+    return upcoming + timedelta(seconds=definition.expect_within)
+
+
+def _disabled(
+    row: CronRow, before: Definition | None, definition: Definition, by: Author, reason: str | None
+) -> dict[str, Any]:
+    if definition.enabled:
+        return {"disabled_by": None, "disabled_at": None, "disabled_reason": None}
+    if before is not None and not before.enabled and reason is None:
+        return {
+            "disabled_by": row.disabled_by,
+            "disabled_at": row.disabled_at,
+            "disabled_reason": row.disabled_reason,
+        }
+    return {"disabled_by": by.actor, "disabled_at": by.now, "disabled_reason": reason or by.why}

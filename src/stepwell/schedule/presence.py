@@ -1,0 +1,53 @@
+"""When a scheduler ran: one row, whose end is moved on now and then."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from datetime import datetime, timedelta
+from typing import Final
+
+from stepwell.store import Database
+from stepwell.store.engine import schedules
+
+# One small write per scheduler and minute; a gap that is shorter is none.
+PRESENCE_SECONDS: Final = 60.0
+KEPT_DAYS: Final = 400  # longer than a year, so that a yearly slot can be explained
+
+
+class PresenceLog:
+    """The presence of one scheduler."""
+
+    def __init__(self, database: Database, cycle_seconds: float) -> None:
+        self._database = database
+        self._longest = 2 * max(PRESENCE_SECONDS, cycle_seconds) + PRESENCE_SECONDS
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{random.getrandbits(24):06x}"
+        self._row: int | None = None
+        self._written: datetime | None = None
+        self._forgotten: datetime | None = None
+
+    def keep(self, now: datetime) -> None:
+        """Record that the scheduler runs, unless that was done a moment ago."""
+        age = None if self._written is None else (now - self._written).total_seconds()
+        if age is not None and 0 <= age < PRESENCE_SECONDS:
+            return
+        # After a gap, or when the clock went back, it is another run.
+        self._write(now, anew=age is None or not 0 <= age <= self._longest)
+
+    def end(self, now: datetime) -> None:
+        """Record that it stops."""
+        if self._row is not None:
+            self._write(now, anew=False)
+
+    def _write(self, now: datetime, *, anew: bool) -> None:
+        row = self._row
+        if anew or row is None:
+            self._row = self._database.transact(lambda tx: schedules.begin_presence(tx, name=self.name, now=now))
+        else:
+            self._database.transact(lambda tx: schedules.extend_presence(tx, id=row, now=now))
+        self._written = now
+        if self._forgotten is None or now - self._forgotten > timedelta(days=1):
+            before = now - timedelta(days=KEPT_DAYS)
+            self._database.transact(lambda tx: schedules.forget_presence(tx, before=before))
+            self._forgotten = now

@@ -1,0 +1,11 @@
+-- Changes of cron jobs by plain SQL: schedulers look for `edited_at`. What Stepwell itself writes has a new revision.
+
+CREATE OR REPLACE FUNCTION cron_jobs_edited() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.edited_at := coalesce(OLD.edited_at, clock_timestamp());
+    RETURN NEW;
+END $$;
+DROP TRIGGER IF EXISTS cron_jobs_edited ON cron_jobs;
+CREATE TRIGGER cron_jobs_edited BEFORE UPDATE OF description, cron_expression, handler_name, handler_params, is_enabled, max_retry,
+    timeout_seconds, target, zone, misfire, misfire_limit, start_deadline, allow_overlap, jitter, expect_within ON cron_jobs
+    FOR EACH ROW WHEN (NEW.revision = OLD.revision) EXECUTE FUNCTION cron_jobs_edited();
