@@ -1,0 +1,115 @@
+"""dependOn: a task is complete only if a full run of it began after its dependees had completed.
+
+It does not delay the start of a task: it makes it run again. This is decided in the transaction that ends a run, before
+the end is written, and again in every transaction that completes a task or a dependee in another way (a tick completes
+a parent, an operator a step by hand): then a new step succeeds the completed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import structs
+
+from stepwell.define.drafts import SettledStep
+from stepwell.enqueue.create import Creator
+from stepwell.model.errors import ActionRefused
+from stepwell.model.features import PROCESS
+from stepwell.model.states import CONCLUDED
+from stepwell.run.ending import Ended, Ending
+from stepwell.run.finish import Finisher
+from stepwell.store import Database, Touched, Transaction
+from stepwell.store.engine import processes
+from stepwell.store.engine.processes import CompletedTask, TaskOfStep
+
+UNLIMITED: Final = 2**31 - 1
+
+
+class DependOn:
+    """Attached to the ends of runs, and to the commits that change tasks."""
+
+    def __init__(self, database: Database, creator: Creator, finisher: Finisher) -> None:
+        self._database = database
+        self._creator = creator
+        finisher.on_ending(PROCESS, self.decide_endings)
+        database.hooks.before_commit(PROCESS, self.settle_touched)
+
+    def decide_endings(self, tx: Transaction, endings: Sequence[Ended]) -> list[Ended]:
+        """The endings of runs of tasks: those that must run again, and those that no general limit fails."""
+        ids = [claim.step_id for claim, _ in endings]
+        rows = {row.step_id: row for row in processes.tasks_of_steps(tx, ids=ids)}
+        candidates = [
+            row.task_id
+            for claim, ending in endings
+            if (row := rows.get(claim.step_id)) is not None and row.task_id is not None and _may_complete(row, ending)
+        ]
+        held: set[int] = set()
+        if candidates:
+            processes.lock_with_dependencies(tx, ids=candidates)
+            held = {each.task_id for each in processes.unmet_dependencies(tx, ids=candidates)}
+        return [
+            (claim, _decided(rows.get(claim.step_id), ending, claim.step.cooldown, held)) for claim, ending in endings
+        ]
+
+    def settle_touched(self, tx: Transaction, touched: Touched) -> None:
+        """Let completed tasks run again that completed too early, or whose dependee has completed after them."""
+        rows = processes.tasks_of_steps(tx, ids=sorted(which for which in touched if isinstance(which, int)))
+        for row in rows:
+            if row.task_id is None and not row.state.is_terminal and _is_operator(touched.get(row.step_id)):
+                raise ActionRefused(
+                    f"step {row.step_id} is not the current one of its task any more: a later queueing has created "
+                    "another (`stepwell processes` lists them); nothing changed"
+                )
+        done = [row for row in rows if row.state in CONCLUDED]
+        own = {row.task_id for row in done if row.has_dependencies and row.task_id is not None}
+        dependees = {row.task_id for row in done if row.has_dependents and row.task_id is not None}
+        if not own | dependees:
+            return
+        processes.lock_with_dependencies(tx, ids=sorted(own | dependees))
+        candidates = own.union(processes.dependents_of(tx, ids=sorted(dependees)))
+        unmet = {each.task_id for each in processes.unmet_dependencies(tx, ids=sorted(candidates))}
+        for task in processes.completed_tasks(tx, ids=sorted(unmet)):
+            self._run_again(tx, task)
+
+    def _run_again(self, tx: Transaction, task: CompletedTask) -> None:
+        """A new step succeeds the completed one: not_completed, as if its run had ended so."""
+        relatable = (task.relatable_type, task.relatable_id or "") if task.relatable_type is not None else None
+        draft = SettledStep(
+            action=task.action,
+            arguments=task.arguments,
+            label=task.label,
+            queue=task.queue,
+            max_retries=task.max_retries,
+            timeout=task.timeout,
+            cooldown=task.cooldown,
+            delay=task.cooldown,
+            relatable=relatable,
+            belongs_to=PROCESS,
+        )
+        (ref,) = self._creator.create_in(tx, [draft], self._database.now())
+        processes.hold(tx, id=ref.id)
+        processes.hold_on_agenda(tx, id=ref.id)
+        processes.succeed(tx, task_id=task.task_id, step_id=ref.id)
+
+
+def _may_complete(row: TaskOfStep, ending: Ending) -> bool:
+    """Whether this end would complete a task that depends on others. With children, the end of these does."""
+    ends = ending.verb in ("finish", "skip") and not ending.children
+    return ends and row.has_dependencies and not row.has_children
+
+
+def _decided(row: TaskOfStep | None, ending: Ending, cooldown: float, held: set[int]) -> Ending:
+    if row is None or row.task_id is None:
+        return ending
+    if row.task_id in held:
+        return Ending(verb="run_again", in_=cooldown, duration=ending.duration)
+    if ending.verb == "not_completed":
+        return structs.replace(ending, limit=UNLIMITED if row.max_not_completed is None else row.max_not_completed)
+    if ending.verb == "rescue":
+        return structs.replace(ending, limit=UNLIMITED if row.max_rescues is None else row.max_rescues)
+    return ending
+
+
+def _is_operator(actor: str | None) -> bool:
+    return (actor or "").startswith("operator:")

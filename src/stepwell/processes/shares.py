@@ -1,0 +1,43 @@
+"""Promised and delivered shares: how the latest runs of tasks divide among the classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stepwell.store import Database
+from stepwell.store.engine import processes
+
+# History rows that are read for each run asked for: a run writes at most four, and other work writes there as well.
+_SCANNED_PER_RUN: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One class. `promised` is its part of the priorities of all classes that ran; None without a priority.
+
+    The two are comparable for a time in which every class had tasks waiting.
+    """
+
+    task_class: str
+    priority: float | None
+    runs: int
+    promised: float | None
+    delivered: float
+
+
+def shares_of(database: Database, runs: int) -> list[Share]:
+    """The shares among the latest `runs` runs."""
+    found = database.read(lambda tx: processes.recent_runs(tx, scanned=_SCANNED_PER_RUN * runs, limit=runs))
+    total = sum(row.runs for row in found)
+    priorities = sum(row.priority or 0.0 for row in found)
+    return [
+        Share(
+            task_class=row.task_class,
+            priority=row.priority,
+            runs=row.runs,
+            promised=None if row.priority is None else row.priority / priorities,
+            delivered=row.runs / total,
+        )
+        for row in found
+    ]

@@ -1,0 +1,142 @@
+-- Tasks of main processes: queueing, what they depend on, rescheduling.
+
+-- name: add_task(task_class, entity, part, main_process, now)!
+-- In a fixed order, so that two queueings wait for each other instead of deadlocking.
+INSERT INTO steps_tasks (task_class, entity, part, main_process, queued_at)
+VALUES (:task_class, :entity, :part, :main_process, :now)
+ON CONFLICT (task_class, entity, part) DO NOTHING;
+
+-- name: lock_tasks_of_classes(classes)
+SELECT id FROM steps_tasks WHERE task_class @in(:classes text) ORDER BY id @postgres(FOR UPDATE);
+
+-- name: tasks_of_classes(classes, now)
+-- A statement of its own after the lock: it sees what the queueing that held the lock has written.
+SELECT t.id, t.task_class, t.entity, t.part, t.main_process, t.step_id,
+       CASE WHEN t.step_id IS NULL THEN 'none' ELSE @task_state(s, w, @time(:now)) END AS state
+FROM steps_tasks t LEFT JOIN steps s ON s.id = t.step_id LEFT JOIN steps_workers w ON w.id = s.lease_worker
+WHERE t.task_class @in(:classes text)
+ORDER BY t.id;
+
+-- name: make_task_new(id, main_process, step_id, weight, max_not_completed, max_rescues, now)!
+UPDATE steps_tasks SET main_process = :main_process, step_id = :step_id, priority = :weight,
+    max_not_completed = :max_not_completed, max_rescues = :max_rescues, queued_at = :now
+WHERE id = :id;
+
+-- name: delete_task(id)!
+DELETE FROM steps_tasks WHERE id = :id;
+
+-- name: clear_dependencies(task_id)!
+DELETE FROM steps_task_dependencies WHERE task_id = :task_id;
+
+-- name: add_dependency(task_id, depends_on)!
+INSERT INTO steps_task_dependencies (task_id, depends_on) VALUES (:task_id, :depends_on)
+ON CONFLICT (task_id, depends_on) DO NOTHING;
+
+-- name: tasks_of_steps(ids)
+-- Steps that belong to main processes, with their tasks; a step without one was succeeded by another.
+SELECT s.id AS step_id, s.state, s.has_children, t.id AS task_id, t.task_class, t.max_not_completed, t.max_rescues,
+       EXISTS (SELECT 1 FROM steps_task_dependencies d WHERE d.task_id = t.id) AS has_dependencies,
+       EXISTS (SELECT 1 FROM steps_task_dependencies d WHERE d.depends_on = t.task_class) AS has_dependents
+FROM steps s LEFT JOIN steps_tasks t ON t.step_id = s.id
+WHERE s.id @in(:ids bigint);
+
+-- name: lock_with_dependencies(ids)
+-- These tasks, those that they depend on, and those that depend on them: of two transactions that end two of them, the
+-- second one sees both ends.
+SELECT id FROM steps_tasks
+WHERE id @in(SELECT t.id FROM steps_tasks t WHERE t.id @in(:ids bigint)
+             UNION
+             SELECT e.id FROM steps_task_dependencies d JOIN steps_tasks e ON e.task_class = d.depends_on
+             WHERE d.task_id @in(:ids bigint)
+             UNION
+             SELECT d.task_id FROM steps_tasks t JOIN steps_task_dependencies d ON d.depends_on = t.task_class
+             WHERE t.id @in(:ids bigint))
+ORDER BY id @postgres(FOR UPDATE);
+
+-- name: dependents_of(ids)
+-- The tasks that depend on the classes of these.
+SELECT DISTINCT d.task_id FROM steps_tasks t JOIN steps_task_dependencies d ON d.depends_on = t.task_class
+WHERE t.id @in(:ids bigint);
+
+-- name: unmet_dependencies(ids)
+-- dependOn, in one definition: what keeps the latest run of these tasks from completing them. A dependee holds it while
+-- it is unfinished, and if it completed after that run had begun; one in error does not. The numbers of the history say
+-- what came first. Who completes a step by hand counts as a run of it.
+SELECT t.id AS task_id, e.task_class, e.part, es.id AS step_id, es.state
+FROM steps_tasks t
+JOIN steps_task_dependencies d ON d.task_id = t.id
+JOIN steps_tasks e ON e.task_class = d.depends_on
+JOIN steps es ON es.id = e.step_id
+WHERE t.id @in(:ids bigint)
+  AND (es.state IN ('Pending', 'Dispatched', 'Running') OR es.lease_worker IS NOT NULL
+       OR es.state IN ('Completed', 'Skipped')
+          AND (SELECT max(x.id) FROM step_transitions x WHERE x.step_id = es.id)
+              > coalesce((SELECT max(x.id) FROM step_transitions x
+                          WHERE x.step_id = t.step_id
+                            AND (x.to_state = 'Running' OR substr(coalesce(x.actor, ''), 1, 9) = 'operator:')), 0))
+ORDER BY t.id, e.id;
+
+-- name: completed_tasks(ids)
+SELECT t.id AS task_id, s.id AS step_id, s.action, s.arguments, s.label, s.queue, s.max_retries, s.timeout, s.cooldown,
+       s.relatable_type, s.relatable_id
+FROM steps_tasks t JOIN steps s ON s.id = t.step_id
+WHERE t.id @in(:ids bigint) AND s.state IN ('Completed', 'Skipped') AND s.lease_worker IS NULL
+ORDER BY t.id;
+
+-- name: succeed(task_id, step_id)!
+UPDATE steps_tasks SET step_id = :step_id WHERE id = :task_id;
+
+-- name: hold(id)!
+-- A new step that takes the place of one whose run did not complete the task.
+UPDATE steps SET reason = 'not_completed', changed_from = NULL WHERE id = :id AND state = 'Pending';
+
+-- name: hold_on_agenda(id)!
+UPDATE steps_agenda SET status = 'held' WHERE step_id = :id AND status IN ('open', 'delayed', 'unchecked');
+
+-- name: held_steps()
+SELECT step_id FROM steps_agenda WHERE status = 'held' ORDER BY step_id;
+
+-- name: clear_not_completed(ids)!
+UPDATE steps SET reason = 'rescheduled', changed_from = NULL
+WHERE id @in(:ids bigint) AND state = 'Pending' AND reason = 'not_completed';
+
+-- name: release_held(ids)!
+UPDATE steps_agenda SET status = 'unchecked' WHERE step_id @in(:ids bigint) AND status = 'held';
+
+-- name: add_failed_queueing(main_process, error, message, task_class, task_state, step_id, now)!
+INSERT INTO steps_failed_queueings (main_process, at, error, message, task_class, task_state, step_id)
+VALUES (:main_process, :now, :error, :message, :task_class, :task_state, :step_id);
+
+-- name: delete_old_failed_queueings(main_process, kept)!
+DELETE FROM steps_failed_queueings
+WHERE main_process = :main_process
+  AND id <= (SELECT id FROM steps_failed_queueings WHERE main_process = :main_process ORDER BY id DESC LIMIT 1 OFFSET :kept);
+
+-- name: failed_queueings(main_process, limit)
+-- The newest ones, of one main process or (empty) of all.
+SELECT id, main_process, at, error, message, task_class, task_state, step_id FROM steps_failed_queueings
+WHERE :main_process IN ('', main_process) ORDER BY id DESC LIMIT :limit;
+
+-- name: all_tasks(now)
+SELECT t.id, t.task_class, t.entity, t.part, t.main_process, t.step_id, t.priority, t.queued_at,
+       CASE WHEN t.step_id IS NULL THEN 'none' ELSE @task_state(s, w, @time(:now)) END AS state
+FROM steps_tasks t LEFT JOIN steps s ON s.id = t.step_id LEFT JOIN steps_workers w ON w.id = s.lease_worker
+ORDER BY t.main_process, t.task_class, t.entity, t.id;
+
+-- name: task_of_step(step_id)
+-- The task whose live step this is, and the newest failure to queue its main process since the step was created.
+SELECT t.id, t.task_class, t.main_process, f.at, f.message
+FROM steps_tasks t JOIN steps s ON s.id = t.step_id
+LEFT JOIN steps_failed_queueings f ON f.id = (
+    SELECT max(x.id) FROM steps_failed_queueings x WHERE x.main_process = t.main_process AND x.at >= s.created_at)
+WHERE t.step_id = :step_id;
+
+-- name: recent_runs(scanned, limit)
+-- How many of the latest runs began in each class: of the newest `limit` runs of tasks, among the newest `scanned` changes.
+SELECT run.task_class, (SELECT max(t.priority) FROM steps_tasks t WHERE t.task_class = run.task_class) AS priority,
+       count(*) AS runs
+FROM (SELECT s.label AS task_class
+      FROM (SELECT id, step_id, to_state FROM step_transitions ORDER BY id DESC LIMIT :scanned) AS x
+      JOIN steps s ON s.id = x.step_id AND s.belongs_to = 'process'
+      WHERE x.to_state = 'Running' ORDER BY x.id DESC LIMIT :limit) AS run
+GROUP BY run.task_class ORDER BY run.task_class;
