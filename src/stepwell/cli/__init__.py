@@ -18,10 +18,10 @@ from stepwell.cli.errors import Warnings, in_one_line, show_as_json
 from stepwell.cli.target import DEFAULT_URL, Target
 from stepwell.model.errors import ConfigError
 
-# Heading → command → (its module in this package, its line in `--help`).
+# Heading → command → (its module, in this package or by its whole name; its line in `--help`).
 COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start here": {
-        "demo": ("demo", "See Stepwell at work, in a few seconds."),
+        "demo": ("stepwell.demo.command", "See Stepwell at work, in a few seconds."),
         "migrate": ("migrate", "Create or upgrade the schema."),
         "enqueue": ("enqueue", "Create a step."),
     },
@@ -29,15 +29,20 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "up": ("work", "Run dispatcher, worker and reaper together."),
         "worker": ("work", "Run the steps of an app until stopped."),
         "reaper": ("work", "Recover the steps of dead workers."),
+        "scheduler": ("schedules", "Decide the slots of schedules until stopped."),
         "dispatcher": ("dispatch", "Dispatch steps until stopped."),
         "dispatch": ("dispatch", "Tick the groups that have work, then exit."),
+        "heartbeat": ("heartbeat", "Queue, execute or reschedule main processes."),
     },
     "Inspect": {
         "steps": ("look", "List steps, newest first."),
-        "show": ("look", "Show one step with its history."),
-        "tree": ("look", "Show a step with its descendants."),
-        "explain": ("look", "Explain why a step is not running."),
+        "processes": ("heartbeat", "List the tasks of main processes."),
+        "shares": ("heartbeat", "Compare promised and delivered shares."),
+        "show": ("look", "Show a step or a workflow, also at an earlier time."),
+        "tree": ("look", "Show a step or a workflow as a tree."),
+        "explain": ("look", "Explain why a step or a workflow does not go on."),
         "workflows": ("workflows", "List, start, check and steer declared workflows."),
+        "schedules": ("schedules", "List, add, change and run schedules."),
         "stats": ("overview", "Show counts by state, breaker and workers."),
         "groups": ("overview", "List groups: unfinished steps, last ticks, locks."),
         "ticks": ("overview", "Show the tick log."),
@@ -45,11 +50,12 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "jobs": ("jobs", "List the known jobs with their settings."),
     },
     "Act": {
-        "retry": ("act", "Retry a failed, stopped or cancelled step."),
-        "cancel": ("act", "Cancel a step and its descendants."),
-        "skip": ("act", "Conclude a step without running it."),
+        "retry": ("act", "Retry failed, stopped or cancelled steps."),
+        "cancel": ("act", "Cancel steps and their descendants."),
+        "skip": ("act", "Conclude steps without running them."),
         "pause": ("breaker", "Pause dispatching, or one workflow."),
         "resume": ("breaker", "Resume dispatching, or one workflow."),
+        "operations": ("operations", "List, show, start and undo what operators do."),
         "limits": ("workers", "Show or set how many steps may run at once."),
         "drain": ("breaker", "Pause and wait until nothing is in flight."),
     },
@@ -70,8 +76,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         for section in COMMANDS.values():
             if cmd_name in section:
-                module = import_module(f"{__name__}.{section[cmd_name][0]}_commands")
-                command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+                module = section[cmd_name][0]
+                loaded = import_module(module if "." in module else f"{__name__}.{module}_commands")
+                command: click.Command = getattr(loaded, cmd_name.replace("-", "_"))
                 command.short_help = section[cmd_name][1]
                 return command
         return None

@@ -11,7 +11,7 @@ import click
 from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.overview_commands import phases_text
-from stepwell.cli.parameters import known_group
+from stepwell.cli.parameters import known_group, warn_of_unknown_groups
 from stepwell.cli.settings import tick_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, clean, shorten, to_json
@@ -139,6 +139,7 @@ def dispatcher(
 
     start_log(target.config, log_file=log_file, **log)
     with target.open(declare_queues=True) if app_name is None else _open_recorded(target, app_name) as app:
+        warn_of_unknown_groups(app, groups, "this dispatcher")
         runs, parts = dispatching_parts(app, target.config, groups)
         with crew_of(parts, stopping="Stopping after the current tick.") as crew:
             what = f"group{'' if len(groups) == 1 else 's'} {', '.join(map(clean, groups))}" if groups else "all groups"

@@ -12,10 +12,11 @@ from stepwell.cli.output import Cell, Output
 from stepwell.cli.overview_commands import breaker_line
 from stepwell.cli.settings import non_default_settings
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import counted, to_json
+from stepwell.cli.text import counted, shorten, to_json
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
+    from stepwell.store.engine.reading import LaneCount, SetAside
 
 _KINDS = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
@@ -61,8 +62,9 @@ def _environment(app: Stepwell, target: Target) -> dict[str, Any]:
         "url": str(target),
         "schema": {"version": applied_version(app.database), "known": len(known_migrations(app.database.dialect))},
         "breaker": asdict(app.breaker.state()),
-        "workers": len(app.stats()["workers"]),
+        "workers": len(app.stats().workers),
         "unserved": app.reader.unserved_lanes(),
+        "set_aside": app.reader.set_aside(),
         "settings": non_default_settings(target.config),
     }
 
@@ -79,6 +81,7 @@ def _write(output: Output, found: dict[str, Any]) -> None:
                 ("dispatching", breaker_line(BreakerState(**found["breaker"]))),
                 ("live workers", str(found["workers"])),
                 ("unserved work", _unserved(found["unserved"])),
+                *_set_aside(found["set_aside"]),
                 *_settings(found["settings"]),
             ]
         )
@@ -94,13 +97,23 @@ def _settings(settings: list[dict[str, str]]) -> list[tuple[str, Cell]]:
     return [("settings" if place == 0 else "", line) for place, line in enumerate(lines)]
 
 
-def _unserved(lanes: list[dict[str, Any]]) -> Cell:
+def _unserved(lanes: list[LaneCount]) -> Cell:
     if not lanes:
         return ("none", "green")
-    total = sum(lane["steps"] for lane in lanes)
-    where = ", ".join(f"{lane['steps']:,} × {lane['action']} in {lane['queue']}" for lane in lanes[:5])
+    total = sum(lane.steps for lane in lanes)
+    where = ", ".join(f"{lane.steps:,} × {lane.action} in {lane.queue}" for lane in lanes[:5])
     more = f" and {counted(len(lanes) - 5, 'other kind')}" if len(lanes) > 5 else ""
     return (f"{counted(total, 'eligible step')} that no live worker serves: {where}{more}", "bold red")
+
+
+def _set_aside(rows: list[SetAside]) -> list[tuple[str, Cell]]:
+    """Not a problem of the system: whoever wrote these rows should know, and can skip the steps afterwards."""
+    if not rows:
+        return [("set aside", ("none", "green"))]
+    lines = [f"step {row.id} {row.action} ({row.reason}): {shorten(row.error_message or '', 200)}" for row in rows[:10]]
+    if len(rows) > 10:
+        lines.append(f"and {len(rows) - 10:,} more (--json prints them)")
+    return [("set aside" if place == 0 else "", (line, "yellow")) for place, line in enumerate(lines)]
 
 
 def _write_findings(output: Output, what: str, findings: list[str], when_none: str) -> None:

@@ -27,12 +27,25 @@ def write_explanation(output: Output, found: Explanation, now: datetime) -> None
         for step in found.behind[:LINES]:
             output.line(f"  step {step.step_id} {step.name} (", of_state(step.state), f"): {step.summary}")
         _write_more(output, len(found.behind) - LINES + found.behind_more)
-    if found.roots and found.behind:
-        output.heading("Root causes")
-        for root in found.roots[:LINES]:
-            output.line(f"  {_steps(root.steps, root.more)}: {root.message}")
-        _write_more(output, len(found.roots) - LINES + found.roots_more)
+    if found.behind:
+        _write_causes(output, found.roots, found.roots_more)
     _write_outlook(output, found, now)
+
+
+def write_roots(output: Output, roots: Sequence[RootCause], more: int) -> None:
+    """Root causes, and the commands that remove them."""
+    _write_causes(output, roots, more)
+    if advice := _advice(roots):
+        output.line()
+        _write_advice(output, advice)
+
+
+def _write_causes(output: Output, roots: Sequence[RootCause], more: int) -> None:
+    if roots:
+        output.heading("Root causes")
+        for root in roots[:LINES]:
+            output.line(f"  {_steps(root.steps, root.more)}: {root.message}")
+        _write_more(output, len(roots) - LINES + more)
 
 
 def _write_more(output: Output, more: int) -> None:
@@ -53,6 +66,10 @@ def _write_outlook(output: Output, found: Explanation, now: datetime) -> None:
     if found.expected_at is not None:
         word = "Expected at" if all(root.changes_at for root in found.roots) else "Not before"
         output.line(f"{word} {exact(found.expected_at, now)}")
+    _write_advice(output, advice)
+
+
+def _write_advice(output: Output, advice: list[tuple[str, ...]]) -> None:
     for commands in advice[:LINES]:
         output.line(("Try: " + " or ".join(commands), "dim"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,7 @@ from stepwell.cli.text import NAME_WIDTH, age, clean, shorten, span, to_json
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
+    from stepwell.look.overview import JobInfo
 
 
 @click.command()
@@ -40,11 +41,11 @@ def jobs(target: Target, as_json: bool) -> None:
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            shorten(row["name"], NAME_WIDTH),
-            shorten(row["queue"] or "", NAME_WIDTH),
-            str(row["max_retries"]),
-            str(row["workers"]) if row["workers"] else ("none", "yellow"),
-            age(row["recorded_at"], now),
+            shorten(row.name, NAME_WIDTH),
+            shorten(row.queue or "", NAME_WIDTH),
+            str(row.max_retries),
+            str(row.workers) if row.workers else ("none", "yellow"),
+            age(row.recorded_at, now),
             ", ".join(_other_settings(row)),
         ]
         for row in found
@@ -52,26 +53,26 @@ def jobs(target: Target, as_json: bool) -> None:
     output.table(columns, rows)
 
 
-def _other_settings(row: dict[str, Any]) -> list[str]:
+def _other_settings(row: JobInfo) -> list[str]:
     shown = []
-    if row["priority"] != "default":
-        shown.append(f"priority {row['priority']}")
-    shown += [f"{name} {span(row[name])}" for name in ("timeout", "cooldown") if row[name]]
-    if row["concurrency_key"] or row["key_function"]:
-        key = row["concurrency_key"] or f"by {row['key_function']}"
-        shown.append(f"key {clean(key)}, limit {row['concurrency_limit']}")
-    if row["max_running"] is not None:
-        shown.append(f"at most {row['max_running']} running")
-    if row["weight"] != 1:
-        shown.append(f"weight {row['weight']:g}")
-    if row["aliases"]:
-        shown.append(f"formerly {', '.join(map(clean, row['aliases']))}")
+    if row.priority != "default":
+        shown.append(f"priority {row.priority}")
+    shown += [f"{name} {span(getattr(row, name))}" for name in ("timeout", "cooldown") if getattr(row, name)]
+    if row.concurrency_key or row.key_function:
+        key = row.concurrency_key or f"by {row.key_function}"
+        shown.append(f"key {clean(key)}, limit {row.concurrency_limit}")
+    if row.max_running is not None:
+        shown.append(f"at most {row.max_running} running")
+    if row.weight != 1:
+        shown.append(f"weight {row.weight:g}")
+    if row.aliases:
+        shown.append(f"formerly {', '.join(map(clean, row.aliases))}")
     return shown
 
 
 def warn_if_unknown(app: Stepwell, action: str) -> None:
     """Warn about an action of no known job. It is not refused: its worker may start later."""
-    known = [name for row in app.reader.jobs() for name in (row["name"], *row["aliases"])]
+    known = [name for row in app.reader.jobs() for name in (row.name, *row.aliases)]
     if action in known or action in app.jobs:
         return
     near = difflib.get_close_matches(action, known, n=3)

@@ -11,15 +11,19 @@ import click
 
 from stepwell.cli.explanations import write_explanation
 from stepwell.cli.history import write_history
+from stepwell.cli.moments import write_step_then, write_workflow_then
 from stepwell.cli.output import Cell, Column, Output, of_state
 from stepwell.cli.parameters import BIGGEST_ID, STATE, relatable, workflow_of
+from stepwell.cli.subjects import moment, step_or_run
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
+from stepwell.cli.workflow_views import write_workflow, write_workflow_explanation, write_workflow_tree
 from stepwell.model.states import State
 from stepwell.model.step import Step
 
 if TYPE_CHECKING:
+    from stepwell import Run, Stepwell
     from stepwell.look.reader import TreeNode
 
 # Children of one parent that `tree` shows without --all.
@@ -89,14 +93,24 @@ def _row(step: Step, now: datetime) -> list[Cell]:
 
 
 @click.command()
-@click.argument("step")
+@click.argument("which", metavar="STEP|WORKFLOW")
+@click.option("--at", type=moment, metavar="TIME", help="As it was at this time (ISO 8601; UTC without an offset).")
 @database_option
 @json_option
 @click.pass_obj
-def show(target: Target, step: str, as_json: bool) -> None:
-    """Show one step: its fields, arguments, response, error and history."""
+def show(target: Target, which: str, at: datetime | None, as_json: bool) -> None:
+    """Show one step (fields, arguments, response, error, history) or one workflow with its steps.
+
+    With --at, as it was then: rebuilt from the history.
+    """
     with target.open() as app:
-        found = app.step(step)
+        found = step_or_run(app, which)
+        if at is not None:
+            _show_moment(app, found, at, as_json=as_json)
+            return
+        if not isinstance(found, Step):
+            write_workflow(found, as_json=as_json)
+            return
         history = app.history(found)
         logs = app.logs(found)
         upstream = app.reader.dependencies(found)
@@ -126,8 +140,25 @@ def show(target: Target, step: str, as_json: bool) -> None:
         output.heading("Log")
         output.table(
             [Column("TIME"), Column("ATTEMPT", right=True), Column("LEVEL"), Column("MESSAGE", folds=True)],
-            ([exact(row["at"]), str(row["attempt"]), row["level"], clean(row["message"])] for row in logs),
+            ([exact(row.at), str(row.attempt), row.level, clean(row.message)] for row in logs),
         )
+
+
+def _show_moment(app: Stepwell, found: Step | Run, at: datetime, *, as_json: bool) -> None:
+    if at > app.database.now():
+        raise click.BadParameter(f"{at} lies ahead; --at shows an earlier time")
+    if isinstance(found, Step):
+        step_then = app.step_at(found, at)
+        if as_json:
+            click.echo(to_json(step_then))
+        else:
+            write_step_then(Output(), found.id, step_then, at)
+        return
+    then = app.workflow_at(found.id, at)
+    if as_json:
+        click.echo(to_json(then))
+    else:
+        write_workflow_then(Output(), then)
 
 
 def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, Cell]]:
@@ -181,15 +212,22 @@ def _pretty(value: Any) -> str:
 
 
 @click.command()
-@click.argument("step")
+@click.argument("which", metavar="STEP|WORKFLOW")
 @click.option("--all", "everything", is_flag=True, help=f"Show more than {CHILDREN_SHOWN} children per parent.")
 @database_option
 @json_option
 @click.pass_obj
-def tree(target: Target, step: str, everything: bool, as_json: bool) -> None:
-    """Show a step with its descendants, in the order of their index."""
+def tree(target: Target, which: str, everything: bool, as_json: bool) -> None:
+    """Show a step with its descendants, in the order of their index, or all steps of a workflow."""
     with target.open() as app:
-        top = app.tree(step)
+        found = step_or_run(app, which)
+        if not isinstance(found, Step):
+            if as_json:
+                click.echo(to_json([each for top in app.reader.workflow_trees(found.id) for each in _listed(top)]))
+            else:
+                write_workflow_tree(found, None if everything else CHILDREN_SHOWN)
+            return
+        top = app.tree(found)
     if as_json:
         click.echo(to_json(list(_listed(top))))
         return
@@ -208,15 +246,26 @@ def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
 
 
 @click.command()
-@click.argument("step")
+@click.argument("which", metavar="STEP|WORKFLOW")
 @database_option
 @json_option
 @click.pass_obj
-def explain(target: Target, step: str, as_json: bool) -> None:
-    """Explain why a step is not running: what it waits for, what that waits for, and the root causes."""
+def explain(target: Target, which: str, as_json: bool) -> None:
+    """Explain why a step is not running, or a workflow has not completed.
+
+    It shows what a step waits for, what that waits for, and the root causes; for a workflow, those of all its steps.
+    """
     with target.open() as app:
-        found = app.explain(step)
+        subject = step_or_run(app, which)
         now = app.database.now()
+        if not isinstance(subject, Step):
+            of_workflow = subject.explain()
+            if as_json:
+                click.echo(to_json(of_workflow.as_dict()))
+            else:
+                write_workflow_explanation(subject, of_workflow, now)
+            return
+        found = app.explain(subject)
     if as_json:
         click.echo(to_json(found.as_dict()))
         return

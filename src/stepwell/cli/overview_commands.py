@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from stepwell.cli.output import Cell, Column, Output, Span, of_state
 from stepwell.cli.parameters import known_group
@@ -13,6 +14,9 @@ from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, to_json
 from stepwell.model.actors import OPERATOR
 from stepwell.model.states import UNFINISHED
 from stepwell.operate.breaker import BreakerState
+
+if TYPE_CHECKING:
+    from stepwell.store.engine.reading import TickRow
 
 _UNFINISHED = sorted(UNFINISHED, key=["Pending", "Dispatched", "Running"].index)
 _STATUSES = {
@@ -23,6 +27,7 @@ _STATUSES = {
     "exhausted": "out of retries",
     "dispatched": "waiting for a worker",
     "running": "running their own code",
+    "held": "tasks of main processes, waiting for the reschedule beat",
 }
 
 
@@ -47,22 +52,20 @@ def stats(target: Target, as_json: bool) -> None:
         breaker = app.breaker.state()
         now = app.database.now()
     if as_json:
-        click.echo(to_json({**found, "breaker": breaker}))
+        click.echo(to_json({**asdict(found), "breaker": breaker}))
         return
     output = Output()
     output.fields([("dispatching", breaker_line(breaker))])
     output.table(
         [Column("STATE"), Column("STEPS", right=True)],
-        ([of_state(state), f"{number:,}"] for state, number in found["states"].items()),
+        ([of_state(state), f"{number:,}"] for state, number in found.states.items()),
     )
-    if found["agenda"]:
+    if found.agenda:
         output.heading("Agenda (without steps that wait for other steps)")
-        rows = [
-            [status, f"{number:,}", _STATUSES.get(status, "")] for status, number in sorted(found["agenda"].items())
-        ]
+        rows = [[status, f"{number:,}", _STATUSES.get(status, "")] for status, number in sorted(found.agenda.items())]
         output.table([Column("STATUS"), Column("STEPS", right=True), Column("MEANING", folds=True)], rows)
     output.heading("Live workers")
-    if not found["workers"]:
+    if not found.workers:
         output.line(("none: steps stay Pending until one starts", "yellow"))
         return
     output.table(
@@ -75,13 +78,13 @@ def stats(target: Target, as_json: bool) -> None:
         ],
         (
             [
-                shorten(w["hostname"], 30),
-                str(w["pid"]),
-                str(w["slots"]),
-                age(w["started_at"], now),
-                age(w["heartbeat_at"], now),
+                shorten(w.hostname, 30),
+                str(w.pid),
+                str(w.slots),
+                age(w.started_at, now),
+                age(w.heartbeat_at, now),
             ]
-            for w in found["workers"]
+            for w in found.workers
         ),
     )
 
@@ -94,14 +97,11 @@ def groups(target: Target, as_json: bool) -> None:
     """List the groups: unfinished steps, last tick, last dispatch and lock."""
     with target.open() as app:
         rows = app.groups()
-        counted = {(row["group"], row["state"]): row["steps"] for row in app.stats()["groups"]}
+        counted = {(row.group, row.state): row.steps for row in app.stats().groups}
         now = app.database.now()
-    found = [
-        {**row, "unfinished": {str(state): counted.get((row["group"], state), 0) for state in _UNFINISHED}}
-        for row in rows
-    ]
+    unfinished = {row.group: {state: counted.get((row.group, state), 0) for state in _UNFINISHED} for row in rows}
     if as_json:
-        click.echo(to_json(found))
+        click.echo(to_json([{**asdict(row), "unfinished": unfinished[row.group]} for row in rows]))
         return
     columns = [
         Column("GROUP"),
@@ -114,13 +114,13 @@ def groups(target: Target, as_json: bool) -> None:
         columns,
         (
             [
-                shorten(row["group"], NAME_WIDTH),
-                *(_number(number) for number in row["unfinished"].values()),
-                age(row["last_tick_completed"], now),
-                age(row["last_selected_at"], now),
-                f"{row['lock_owner']}, expires {age(row['lock_deadline'], now)}" if row["lock_owner"] else "",
+                shorten(row.group, NAME_WIDTH),
+                *(_number(number) for number in unfinished[row.group].values()),
+                age(row.last_tick_completed, now),
+                age(row.last_selected_at, now),
+                f"{row.lock_owner}, expires {age(row.lock_deadline, now)}" if row.lock_owner else "",
             ]
-            for row in found
+            for row in rows
         ),
     )
 
@@ -157,20 +157,27 @@ def ticks(target: Target, group: str | None, limit: int, as_json: bool) -> None:
         Column("DISPATCHED", right=True),
         Column("CHANGES", folds=True),
     ]
-    output.table(columns, (_tick_row(row, age(row["started_at"], now)) for row in found))
+    output.table(columns, (_tick_row(row, age(row.started_at, now)) for row in found))
 
 
-def _tick_row(row: dict[str, Any], started: str) -> list[Cell]:
-    took = "" if row["duration_ms"] is None else f"{row['duration_ms']:.1f}"
-    if row["error"]:
-        what: Cell = (shorten(row["error"], 200), "bold red")
-    elif row["ended_at"] is None:
+def _tick_row(row: TickRow, started: str) -> list[Cell]:
+    took = "" if row.duration_ms is None else f"{row.duration_ms:.1f}"
+    if row.error:
+        what: Cell = (shorten(row.error, 200), "bold red")
+    elif row.ended_at is None:
         what = ("running or interrupted", "yellow")
     else:
-        what = phases_text(row["progress"])
-    return [str(row["id"]), shorten(row["group"], NAME_WIDTH), started, took, _number(row["steps_dispatched"]), what]
+        what = phases_text(row.progress)
+    return [str(row.id), shorten(row.group, NAME_WIDTH) or "none", started, took, _number(row.steps_dispatched), what]
 
 
 def phases_text(phases: list[dict[str, Any]]) -> str:
     """The phases of a tick that changed rows, with their counts."""
-    return ", ".join(f"{phase['name']} {phase['rows']:,}" for phase in phases if phase["rows"]) or "only opened steps"
+    return ", ".join(_phase_text(phase) for phase in phases if phase["rows"]) or "only opened steps"
+
+
+def _phase_text(phase: dict[str, Any]) -> str:
+    text = f"{phase['name']} {phase['rows']:,}"
+    if "why" not in phase:
+        return text
+    return f"{text} (step {', '.join(map(str, phase['steps']))}: {shorten(phase['why'], 200)})"

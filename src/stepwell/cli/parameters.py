@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -12,7 +12,7 @@ import click
 
 from stepwell.cli.errors import Problem
 from stepwell.model.states import State
-from stepwell.model.suggest import hint
+from stepwell.model.suggest import hint, warn_of_unknown_group
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -51,10 +51,18 @@ def workflow_of(app: Stepwell, text: str) -> str:
 
 def known_group(app: Stepwell, group: str) -> str:
     """The group, which must exist: a typo must not look like an empty group."""
-    names = [row["group"] for row in app.groups()]
+    names = [row.group for row in app.groups()]
     if group not in names:
         raise Problem(f"unknown group {group!r}; {hint(group, names, 'groups')}")
     return group
+
+
+def warn_of_unknown_groups(app: Stepwell, groups: Collection[str], who: str) -> None:
+    """Not refused: a group that is not in the rotation comes into being with its first step."""
+    if groups:
+        known = [row.group for row in app.groups()]
+        for group in groups:
+            warn_of_unknown_group(group, known, who)
 
 
 def _os_user() -> str:

@@ -12,6 +12,7 @@ import click
 from stepwell.cli.apps import load_named_app
 from stepwell.cli.dispatch_commands import dispatcher_options, dispatching_parts
 from stepwell.cli.logs import log_options, start_log
+from stepwell.cli.parameters import warn_of_unknown_groups
 from stepwell.cli.settings import reaper_options, setting_option
 from stepwell.cli.target import Target, database_option
 from stepwell.cli.text import clean, counted
@@ -111,7 +112,8 @@ def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
 
 def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
     _, dispatching = dispatching_parts(app, config, groups, lease_seconds)
-    return [*dispatching, app.reaper_part(**reaper_options(config))]
+    beside = [app.reaper_part(**reaper_options(config)), app.scheduler_part(), *app.main_processes.parts()]
+    return [*dispatching, *beside]
 
 
 @click.command()
@@ -144,7 +146,7 @@ def _work(
     target: Target, options: dict[str, Any], parts_beside: Callable[[Stepwell], list[Part]] | None = None
 ) -> None:
     from stepwell.cli.crews import crew_of
-    from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
+    from stepwell.share.strategies import DivideTotalValueEqually
 
     log = start_log(
         target.config,
@@ -154,6 +156,7 @@ def _work(
     )
     app = load_named_app(target, options["app_name"], options["verbose"])
     log.add_app(app)
+    warn_of_unknown_groups(app, options["groups"], "this worker")
     slots = options["slots"] or max(2, os.cpu_count() or 2)
     made = app.worker(
         queues=options["queues"],
@@ -162,7 +165,7 @@ def _work(
         executor=options["executor"],
         app_name=options["app_name"],
         max_memory=options["max_memory"],
-        strategy=DivideTotalValueEqually() if options["strategy"] == "by-weight" else SortByDateCreated(),
+        strategy=DivideTotalValueEqually() if options["strategy"] == "by-weight" else app.main_processes.strategy(),
         alive_seconds=options["lease"],
         grace_seconds=options["grace"],
         rescues=target.config.reaper.rescues,

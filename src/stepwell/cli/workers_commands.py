@@ -36,13 +36,13 @@ def workers(target: Target, as_json: bool) -> None:
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            shorten(row["hostname"], 30),
-            str(row["pid"]),
-            f"{row['running']} of {row['slots']}",
-            age(row["heartbeat_at"], now) if row["alive"] else ("dead", "bold red"),
-            age(row["started_at"], now),
-            _few(row["queues"]),
-            _few(row["actions"]),
+            shorten(row.hostname, 30),
+            str(row.pid),
+            f"{row.running} of {row.slots}",
+            age(row.heartbeat_at, now) if row.alive else ("dead", "bold red"),
+            age(row.started_at, now),
+            _few(row.queues),
+            _few(row.actions),
         ]
         for row in found
     ]

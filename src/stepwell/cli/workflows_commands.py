@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from uuid import UUID
 
 import click
 
 from stepwell.cli.apps import import_named_app, load_named_app
+from stepwell.cli.bulk import act_in_bulk
 from stepwell.cli.enqueue_commands import json_object
-from stepwell.cli.errors import Problem
-from stepwell.cli.output import Cell, Column, Output, Span, of_state
+from stepwell.cli.errors import Misuse
+from stepwell.cli.output import Cell, Column, Output, of_state
 from stepwell.cli.parameters import who_and_why_options
+from stepwell.cli.subjects import run_of, step_of
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import age, clean, counted, exact, shorten, to_json
+from stepwell.cli.text import age, clean, counted, to_json
+from stepwell.cli.workflow_views import of_workflow_state, write_workflow
 from stepwell.model.workflow_states import WorkflowState
 
 if TYPE_CHECKING:
     from stepwell import Run, Stepwell
 
 STATE: Final = click.Choice([str(state) for state in WorkflowState], case_sensitive=False)
-STYLES: Final = {
-    WorkflowState.PENDING: "yellow",
-    WorkflowState.IN_PROGRESS: "bold blue",
-    WorkflowState.COMPLETE: "green",
-    WorkflowState.ERROR: "bold red",
-    WorkflowState.CANCELLED: "magenta",
-    WorkflowState.RESOLVED_MANUALLY: "dim green",
-}
 app_option = click.option("--app", "app_name", metavar="MODULE:NAME", help="The app that declares the workflows.")
-
-
-def _of_state(state: str) -> Span:
-    return (state, STYLES[WorkflowState(state)])
-
-
-def _run(app: Stepwell, text: str) -> Run:
-    """A workflow by its id, or by the beginning of it."""
-    try:
-        return app.workflows.run(str(UUID(text)))
-    except ValueError:
-        found = app.workflows.ids_like(text)
-    if len(found) != 1:
-        what = "no workflow has" if not found else f"{len(found)} workflows have"
-        raise Problem(f"{what} an id that begins with {text!r}; `stepwell workflows list` shows them")
-    return app.workflows.run(found[0])
 
 
 def _load(target: Target, app_name: str | None) -> Stepwell:
@@ -85,7 +64,7 @@ def list_workflows(target: Target, state: str | None, name: str | None, limit: i
             row.id,
             clean(f"{row.namespace}.{row.name}"),
             clean(row.version),
-            _of_state(row.state),
+            of_workflow_state(row.state),
             row.execution_status,
             f"{row.completed + row.skipped} of {row.total}",
             age(row.created_at, now),
@@ -104,41 +83,7 @@ def list_workflows(target: Target, state: str | None, name: str | None, limit: i
 def show(target: Target, workflow: str, as_json: bool) -> None:
     """Show one workflow: its request, its steps, what it waits for and its history."""
     with target.open() as app:
-        run = _run(app, workflow)
-        row, execution, history = run.row(), run.execution(), run.history()
-        steps = [app.step(step.id) for step in run.steps().values()]
-        now = app.database.now()
-    if as_json:
-        click.echo(to_json({"workflow": row, "execution": execution, "steps": steps, "history": history}))
-        return
-    output = Output()
-    fields: list[tuple[str, Cell]] = [
-        ("workflow", clean(f"{row.namespace}.{row.name}, version {row.version}")),
-        ("state", [_of_state(row.state), f" ({execution.execution_status})"]),
-        ("context", shorten(to_json(row.context), 300)),
-        ("asked by", clean(", ".join(filter(None, (row.initiator, row.source_system, row.request_reason))) or "-")),
-        ("started", exact(row.created_at, now)),
-    ]
-    if execution.next_change_at is not None:
-        fields.append(("next change", exact(execution.next_change_at, now)))
-    output.fields(fields)
-    columns = [
-        Column("STEP", right=True),
-        Column("NAME"),
-        Column("KIND"),
-        Column("STATE"),
-        Column("REASON", folds=True),
-    ]
-    rows: list[list[Cell]] = [
-        [str(s.id), clean(s.template or ""), s.kind, of_state(s.state), clean(s.error_message or s.reason or "")]
-        for s in steps
-    ]
-    output.line()
-    output.table(columns, rows)
-    output.line()
-    for change in history:
-        why = f": {clean(change.reason)}" if change.reason else ""
-        output.line(exact(change.at, now), "  ", _of_state(change.to_state), f"  {clean(change.actor or '')}{why}")
+        write_workflow(run_of(app, workflow), as_json=as_json)
 
 
 @workflows.command()
@@ -163,7 +108,7 @@ def start(target: Target, /, name: str, app_name: str | None, as_json: bool, **r
     if as_json:
         click.echo(to_json(row))
         return
-    Output().line(f"workflow {run.id} ({clean(row.namespace)}.{clean(row.name)}) is ", _of_state(row.state))
+    Output().line(f"workflow {run.id} ({clean(row.namespace)}.{clean(row.name)}) is ", of_workflow_state(row.state))
 
 
 @workflows.command()
@@ -205,24 +150,51 @@ def export(target: Target, name: str, namespace: str, version: str | None, app_n
 
 
 def _acting(name: str, done: str, text: str) -> None:
-    """A command that does one thing to a whole workflow."""
+    """A command that does one thing to a whole workflow, or to all that match."""
 
-    @workflows.command(name, help=text)
-    @click.argument("workflow")
+    @workflows.command(name, help=f"{text} Without WORKFLOW: all that match the filters.")
+    @click.argument("workflow", required=False)
+    @click.option("--state", type=STATE, metavar="STATE", help="All in this state.")
+    @click.option("--name", "named", help="All of this name.")
+    @click.option("--namespace", help="All of this namespace.")
+    @click.option("--preview", is_flag=True, help="Only show what would happen to the workflows that match.")
+    @click.option("--yes", is_flag=True, help="Do not ask before acting on many.")
     @who_and_why_options
     @database_option
     @json_option
     @click.pass_obj
-    def act(target: Target, workflow: str, who: str, why: str | None, as_json: bool) -> None:
+    def act(
+        target: Target,
+        /,
+        workflow: str | None,
+        state: str | None,
+        named: str | None,
+        namespace: str | None,
+        preview: bool,
+        yes: bool,
+        who: str,
+        why: str | None,
+        as_json: bool,
+    ) -> None:
+        given = {"state": state, "name": named, "namespace": namespace}
+        filters: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+        if (workflow is None) == (not filters):
+            raise Misuse("name one WORKFLOW, or filters like --name and --state; nothing changed")
         with target.open() as app:
-            run = _run(app, workflow)
+            if workflow is None or preview:
+                chosen = filters if workflow is None else {"id": [run_of(app, workflow).id]}
+                act_in_bulk(
+                    app, f"{name}_workflow", chosen, who=who, why=why, only_preview=preview, yes=yes, as_json=as_json
+                )
+                return
+            run = run_of(app, workflow)
             acted = getattr(run, name)(who=who, why=why)
             row = run.row()
         if as_json:
             click.echo(to_json({"workflow": row, "steps": acted if isinstance(acted, list) else []}))
             return
         of = f"; {counted(len(acted), 'step')} {done}" if isinstance(acted, list) else ""
-        Output().line(f"workflow {run.id} is ", _of_state(row.state), of)
+        Output().line(f"workflow {run.id} is ", of_workflow_state(row.state), of)
 
 
 _acting("cancel", "cancelled", "Cancel everything that has not ended.")
@@ -242,12 +214,12 @@ _acting("resume", "", "Resume a paused workflow.")
 def rerun(target: Target, workflow: str, step: str, who: str, why: str | None, as_json: bool) -> None:
     """Start a copy that runs again from STEP, with everything downstream of it and everything unconcluded."""
     with target.open() as app:
-        new = _run(app, workflow).rerun(step, who=who, why=why)
+        new = run_of(app, workflow).rerun(step, who=who, why=why)
         row = new.row()
     if as_json:
         click.echo(to_json(row))
         return
-    Output().line(f"workflow {new.id} is ", _of_state(row.state), "; it copies what had concluded")
+    Output().line(f"workflow {new.id} is ", of_workflow_state(row.state), "; it copies what had concluded")
 
 
 @workflows.command()
@@ -260,17 +232,72 @@ def rerun(target: Target, workflow: str, step: str, who: str, why: str | None, a
 @click.pass_obj
 def answer(target: Target, workflow: str, gate: str, answer: str, who: str, why: str | None, as_json: bool) -> None:
     """Answer the open GATE of a workflow. The first answer counts."""
-    import json
-
-    try:
-        value = json.loads(answer)
-    except ValueError as error:
-        raise click.BadParameter(f"not valid JSON: {error}; a text needs quotes: '\"yes\"'") from error
+    value = json_value(answer)
     with target.open() as app:
-        run = _run(app, workflow)
+        run = run_of(app, workflow)
         run.answer(gate, value, who=who, why=why)
         row = run.row()
     if as_json:
         click.echo(to_json(row))
         return
-    Output().line(f"gate {clean(gate)} is answered; workflow {run.id} is ", _of_state(row.state))
+    Output().line(f"gate {clean(gate)} is answered; workflow {run.id} is ", of_workflow_state(row.state))
+
+
+def _on_step(name: str, text: str) -> None:
+    """A command that acts on one step of a workflow, by its name."""
+
+    @workflows.command(name, help=text)
+    @click.argument("workflow")
+    @click.argument("step")
+    @who_and_why_options
+    @database_option
+    @json_option
+    @click.pass_obj
+    def act(target: Target, workflow: str, step: str, who: str, why: str | None, as_json: bool) -> None:
+        with target.open() as app:
+            run = run_of(app, workflow)
+            found = step_of(run, step)
+            getattr(app, name.replace("-", "_"))(found, who=who, why=why)
+            _write_step(run, found.id, as_json=as_json)
+
+
+_on_step("skip", "Conclude STEP without running it, if the template declares it as skippable.")
+_on_step("reset-attempts", "Forget the attempts of a Pending STEP, and the delay after the last one.")
+
+
+@workflows.command()
+@click.argument("workflow")
+@click.argument("step")
+@click.option("--result", metavar="JSON", help="Its result, checked against the return annotation.")
+@who_and_why_options
+@database_option
+@json_option
+@click.pass_obj
+def complete(
+    target: Target, workflow: str, step: str, result: str | None, who: str, why: str | None, as_json: bool
+) -> None:
+    """Complete STEP by hand, with a result where another step takes it."""
+    value = None if result is None else json_value(result)
+    with target.open() as app:
+        run = run_of(app, workflow)
+        found = step_of(run, step)
+        app.complete(found, who=who, why=why, response=value)
+        _write_step(run, found.id, as_json=as_json)
+
+
+def _write_step(run: Run, step_id: int, *, as_json: bool) -> None:
+    step, row = run.app.step(step_id), run.row()
+    if as_json:
+        click.echo(to_json({"workflow": row, "step": step}))
+        return
+    Output().line(
+        f"step {step.id} ({clean(step.name)}) is ", of_state(step.state), f"; workflow {run.id} is ",
+        of_workflow_state(row.state),
+    )  # fmt: skip
+
+
+def json_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.BadParameter(f"not valid JSON: {error}; a text needs quotes: '\"yes\"'") from error

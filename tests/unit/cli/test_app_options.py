@@ -51,7 +51,22 @@ def test_a_dispatcher_with_an_app_records_its_jobs(shop: tuple[Path, str]) -> No
         started.send_signal(signal.SIGTERM)
         assert started.wait() == 0
     with Stepwell(url) as app:
-        assert [(row["name"], row["queue"]) for row in app.reader.jobs()] == [("mail", "emails")]
+        assert [(row.name, row.queue) for row in app.reader.jobs()] == [("mail", "emails")]
+
+
+@pytest.mark.parametrize("command", ["worker", "up", "dispatcher"])
+def test_an_unknown_group_is_warned_about_with_the_one_that_was_probably_meant(
+    shop: tuple[Path, str], command: str
+) -> None:
+    folder, url = shop
+    with process(url, command, "--app", "shop:app", "--group", "alhpa", "--group", "beta", cwd=folder) as started:
+        assert started.stdout is not None
+        assert "Ctrl-C" in next(line for line in iter(started.stdout.readline, "") if "Ctrl-C" in line)
+        started.send_signal(signal.SIGTERM)
+        _, errors = started.communicate()
+    (warning,) = [line for line in errors.splitlines() if "unknown group" in line]
+    assert "'alhpa'" in warning
+    assert warning.endswith("did you mean alpha?")
 
 
 @pytest.mark.parametrize("command", ["worker", "up"])
@@ -63,6 +78,6 @@ def test_a_worker_of_some_groups_says_so_and_serves_them_alone(shop: tuple[Path,
         lines = iter(started.stdout.readline, "")
         assert "Groups: alpha, beta.\n" in (line for line in lines)
         with Stepwell(url) as app:
-            assert [row["groups"] for row in app.workers()] == [["alpha", "beta"]]
+            assert [row.groups for row in app.workers()] == [["alpha", "beta"]]
         started.send_signal(signal.SIGTERM)
         assert started.wait() == 0

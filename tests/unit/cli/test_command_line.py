@@ -16,7 +16,7 @@ from tests.conftest import POSTGRES
 from tests.unit.cli.support import environment, plain_sql, run, run_bare
 
 NAMES = [name for section in COMMANDS.values() for name in section]
-MAY_CREATE = {"demo", "migrate", "enqueue", "completion", "up", "worker"}
+MAY_CREATE = {"demo", "migrate", "enqueue", "completion", "up", "worker", "heartbeat"}
 # With the arguments that each of them needs.
 LOOK_OR_ACT = [
     ["dispatcher"],
@@ -29,8 +29,13 @@ LOOK_OR_ACT = [
     ["groups"],
     ["ticks"],
     ["workers"],
+    ["processes"],
+    ["shares"],
     ["jobs"],
     ["workflows", "list"],
+    ["operations", "list"],
+    ["schedules", "list"],
+    ["scheduler", "--once"],
     ["limits"],
     ["reaper", "--once"],
     ["retry", "1"],
@@ -78,7 +83,10 @@ def has_option(name: str, option: str) -> bool:
     return all(any(option in parameter.opts for parameter in each.params) for each in commands if each.name != "export")
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"demo", "dispatcher", "completion", "up", "worker", "reaper"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted(set(NAMES) - {"demo", "dispatcher", "completion", "up", "worker", "reaper", "scheduler", "heartbeat"}),
+)
 def test_every_command_that_reads_or_acts_can_answer_in_json(name: str) -> None:
     assert has_option(name, "--json")
 

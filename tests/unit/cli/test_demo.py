@@ -44,7 +44,7 @@ def test_the_demo_ends_as_expected(shared_database_url: str) -> None:
         assert len(app.steps(limit=100)) == 34
         assert app.check_invariants() == []
         assert app.sweep() == []
-        assert app.stats()["workers"] == []
+        assert app.stats().workers == []
 
 
 def test_the_commands_that_the_demo_prints_really_work(tmp_path: Path) -> None:

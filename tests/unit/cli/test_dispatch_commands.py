@@ -132,7 +132,7 @@ def test_a_signal_that_comes_twice_still_stops_it_cleanly(app: Stepwell) -> None
         out, _ = started.communicate(timeout=PATIENCE)
     assert started.returncode == 0
     assert re.fullmatch(STOPPED, out.strip())
-    assert all(row["lock_owner"] is None for row in app.groups())
+    assert all(row.lock_owner is None for row in app.groups())
     runner.close()
 
 
@@ -159,7 +159,7 @@ def test_two_dispatchers_at_once_dispatch_every_step_once(app: Stepwell) -> None
     steps = app.steps(limit=100)
     assert len(steps) == 60
     assert all([change.to_state for change in app.history(step)].count(State.DISPATCHED) == 1 for step in steps)
-    assert all(row["lock_owner"] is None for row in app.groups())
+    assert all(row.lock_owner is None for row in app.groups())
     assert app.check_invariants() == []
 
 

@@ -92,3 +92,17 @@ def test_a_repaired_mark_is_described_in_words(app: Stepwell) -> None:
     assert "bookkeeping    1 finding" in result.stdout
     assert f"step {step.id}: it is ready, but not on the agenda" in result.stdout
     assert result.stderr == ""
+
+
+def test_rows_that_were_set_aside_are_listed_by_doctor_and_ticks(app: Stepwell) -> None:
+    plain_sql(url_of(app), "INSERT INTO steps (action, arguments) VALUES ('behave', '[1]')")
+    app.run_until_idle()
+    (row,) = ask(url_of(app), "doctor")["set_aside"]
+    assert (row["action"], row["reason"]) == ("behave", "refused")
+    assert "not a JSON object" in row["error_message"]
+    for command in ("doctor", "ticks"):
+        shown = run(url_of(app), command).stdout
+        assert f"step {row['id']}" in shown
+        assert "not a JSON object" in shown
+    assert run(url_of(app), "skip", str(row["id"])).stdout
+    assert ask(url_of(app), "doctor")["set_aside"] == []

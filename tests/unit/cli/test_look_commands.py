@@ -258,7 +258,7 @@ def test_stats_count_every_state(scene: Scene) -> None:
     assert "dispatching  on" in shown
     assert "Live workers\nnone" in shown
     runner = scene.app.inline_runner(slots=5)
-    assert str(scene.app.stats()["workers"][0]["pid"]) in run(scene.url, "stats").stdout
+    assert str(scene.app.stats().workers[0].pid) in run(scene.url, "stats").stdout
     runner.close()
 
 

@@ -15,8 +15,8 @@ from stepwell.testing import ManualClock, behave
 
 def test_a_group_is_locked_for_the_seconds_given(app: Stepwell, clock: ManualClock) -> None:
     assert acquire(app.database, "alpha", "tester", seconds=7) is not None
-    (group,) = [group for group in app.groups() if group["group"] == "alpha"]
-    assert group["lock_deadline"] == clock.now() + timedelta(seconds=7)
+    (group,) = [group for group in app.groups() if group.group == "alpha"]
+    assert group.lock_deadline == clock.now() + timedelta(seconds=7)
 
 
 def test_the_sweep_comes_after_the_seconds_given(app: Stepwell) -> None:

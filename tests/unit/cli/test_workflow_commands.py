@@ -1,4 +1,4 @@
-"""`stepwell workflows`: list, show, start, check, export, answer, rerun, cancel, retry, resolve, pause, resume."""
+"""`stepwell workflows` with all its commands, and `show`, `tree` and `explain` of a workflow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.support import run
+from tests.unit.cli.support import ask, run
 
 MODULE = """
 from stepwell import Stepwell
@@ -38,7 +38,7 @@ def command(shop: str, *words: str, app: bool = False, code: int = 0) -> Any:
     url, name = shop.split()
     given = ["--app", f"{name}:app"] if app else []
     ended = run(url, "workflows", *words, *given, "--json", code=code)
-    return json.loads(ended.stdout)
+    return json.loads(ended.stdout or ended.stderr)  # an error is JSON, too
 
 
 def work(shop: str) -> None:
@@ -80,3 +80,74 @@ def test_workflows_are_checked_and_exported(shop: str, tmp_path: Path) -> None:
     bad.write_text("name: bad\nsteps:\n  - name: a\n    handler: nobody\n")
     (problem,) = command(shop, "check", str(bad), app=True, code=1)["problems"]
     assert "bad.yaml:4" in problem
+
+
+def started(shop: str, *words: str) -> str:
+    found: str = command(shop, "start", "flow", "--namespace", "shop", "--context", '{"n": 1}', *words, app=True)["id"]
+    return found
+
+
+def test_a_step_of_a_workflow_is_completed_by_its_name_with_a_checked_result(shop: str) -> None:
+    flow = started(shop)
+    command(shop, "complete", flow, "first", "--result", '"text"', code=1)
+    command(shop, "complete", flow, "first", code=1)  # another step takes the result
+    done = command(shop, "complete", flow[:30], "first", "--result", "7", "--who", "ann", "--why", "by phone")
+    assert (done["step"]["state"], done["step"]["response"], done["step"]["actor"]) == ("Completed", 7, "operator:ann")
+    assert done["workflow"]["state"] == "in_progress"
+
+
+def test_attempts_are_reset_and_what_is_not_skippable_is_not_skipped(shop: str) -> None:
+    flow = started(shop)
+    assert command(shop, "reset-attempts", flow, "first")["step"]["attempts"] == 0
+    command(shop, "skip", flow, "first", code=1)
+    command(shop, "complete", flow, "nothing", "--result", "1", code=1)
+    command(shop, "pause", "ffffffff", code=1)
+
+
+def test_many_workflows_are_previewed_and_acted_on_by_filter(shop: str) -> None:
+    url, _ = shop.split()
+    flows = {started(shop), started(shop)}
+    seen = command(shop, "cancel", "--name", "flow", "--preview")
+    assert {item["workflow_id"] for item in seen["items"]} == flows
+    assert seen["counts"]["done"] == 2
+    later = started(shop)
+    done = ask(url, "operations", "start", str(seen["preview"]["id"]), "--who", "ann")
+    assert done["progress"]["done"] == 2
+    assert [row["id"] for row in command(shop, "list", "--state", "pending")] == [later]
+    command(shop, "retry", "--state", "cancelled", code=2)  # many, with --json: only with --yes
+    assert command(shop, "retry", "--state", "cancelled", "--yes")["progress"]["done"] == 2
+    command(shop, "cancel", code=2)
+
+
+def test_a_workflow_is_shown_as_it_was_and_as_a_tree(shop: str) -> None:
+    url, _ = shop.split()
+    flow = started(shop)
+    before = ask(url, "show", flow)["workflow"]["created_at"]
+    work(shop)
+    then, now = ask(url, "show", flow, "--at", before), ask(url, "show", flow)
+    assert (then["state"], {step["state"] for step in then["steps"]}) == ("pending", {"Pending"})
+    assert now["workflow"]["state"] == "in_progress"
+    first = now["steps"][0]["id"]
+    assert ask(url, "show", str(first), "--at", before)["state"] == "Pending"
+    assert ask(url, "show", str(first), "--at", "2020-01-01T00:00:00Z") is None
+    run(url, "show", flow, "--at", "2999-01-01", code=2)
+    run(url, "show", flow, "--at", "yesterday", code=2)
+    assert "pending" in run(url, "show", flow, "--at", before).stdout
+    assert [each["step"]["template"] for each in ask(url, "tree", flow)] == ["first", "ask", "last"]
+    drawn = run(url, "tree", flow[:30]).stdout
+    assert "after first, ask" in drawn
+
+
+def test_a_workflow_is_explained_down_to_the_root_causes_of_all_its_steps(shop: str) -> None:
+    url, _ = shop.split()
+    flow = started(shop)
+    found = ask(url, "explain", flow)
+    assert len(found["steps"]) == 3
+    assert {root["condition"] for root in found["roots"]} == {"workers"}
+    work(shop)
+    found = ask(url, "explain", flow)
+    assert [step["state"] for step in found["steps"]] == ["Pending", "Pending"]
+    assert {root["condition"] for root in found["roots"]} == {"gate", "workers"}  # the inline worker is gone
+    assert "Root causes" in run(url, "explain", flow).stdout
+    command(shop, "cancel", flow)
+    assert {step["state"] for step in ask(url, "explain", flow)["steps"]} == {"Cancelled"}

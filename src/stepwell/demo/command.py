@@ -1,4 +1,4 @@
-"""A demonstration: `demo`."""
+"""The command `stepwell demo`. It stands above the other commands: it prints with their tools."""
 
 from __future__ import annotations
 

@@ -1,0 +1,102 @@
+"""Actions on many steps or workflows: a preview, a question, and its execution as a recorded operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from stepwell.cli.errors import Misuse
+from stepwell.cli.output import Cell, Column, Output
+from stepwell.cli.text import clean, counted, to_json
+
+if TYPE_CHECKING:
+    from stepwell import Stepwell
+    from stepwell.operate.operations import Operation, Preview
+
+# Items that are written; --json has more.
+LINES: Final = 10
+ITEMS: Final = 1_000
+
+
+def act_in_bulk(
+    app: Stepwell,
+    kind: str,
+    filters: Mapping[str, Any],
+    *,
+    who: str,
+    why: str | None,
+    only_preview: bool,
+    yes: bool,
+    as_json: bool,
+    parameters: Mapping[str, Any] | None = None,
+) -> None:
+    """Preview what matches; unless only that is asked for, execute it after a confirmation."""
+    preview = app.operations.preview(kind, **(parameters or {}), **filters)
+    if only_preview:
+        write_preview(preview, as_json=as_json)
+        return
+    if not yes:
+        if as_json:
+            raise Misuse("an action on many needs --yes with --json, or --preview to look first; nothing changed")
+        write_preview(preview, as_json=False)
+        if not preview.counts().done or not click.confirm("Do it?"):
+            Output().line("nothing changed")
+            return
+    write_operation(preview.execute(who=who, why=why), as_json=as_json)
+
+
+def write_preview(preview: Preview, *, as_json: bool) -> None:
+    counts = preview.counts()
+    if as_json:
+        items = preview.items(limit=ITEMS)
+        click.echo(to_json({"preview": preview.row(), "counts": counts, "items": items}))
+        return
+    output = Output()
+    row = preview.row()
+    also = "".join(f"; {number:,} more would be {effect}" for effect, number in counts.also.items())
+    output.line(
+        (f"preview {preview.id} ", "bold"), f"{row.kind}: {counts.targets:,} match, {counts.done:,} would change{also}"
+    )
+    if counts.refused:
+        output.line(f"{counts.refused:,} would be refused:")
+        for item in preview.items(expected="refused", limit=LINES):
+            output.line(f"  {_subject(item)}: {clean(item.message or '')}")
+    output.line((f"`stepwell operations start {preview.id}` executes exactly this", "dim"))
+
+
+def write_operation(operation: Operation, *, as_json: bool) -> None:
+    row, progress = operation.row(), operation.progress()
+    if as_json:
+        items = operation.items(limit=ITEMS)
+        click.echo(to_json({"operation": row, "progress": progress, "items": items}))
+        return
+    output = Output()
+    also = "".join(f"; {number:,} more {effect}" for effect, number in progress.also.items())
+    output.line(
+        (f"operation {row.id} ", "bold"),
+        f"{row.kind} is {row.state}: {progress.done:,} of {counted(progress.targets, 'item')} done{also}",
+    )
+    filters = ", ".join(f"{name}={value}" for name, value in (row.filters or {}).items())
+    output.fields(
+        [
+            ("by", clean(row.actor or "")),
+            ("why", clean(row.reason or "")),
+            ("filters", clean(filters)),
+            ("undo of", str(row.undo_of or "")),
+            ("left", str(progress.left or "")),
+        ]
+    )
+    columns = [Column("ITEM"), Column("BEFORE"), Column("OUTCOME"), Column("WHY", folds=True)]
+    rows: list[list[Cell]] = [
+        [_subject(item), item.state or "", item.outcome or "open", clean(item.message or "")]
+        for item in operation.items(limit=LINES)
+    ]
+    output.table(columns, rows)
+    if progress.targets > LINES:
+        output.line((f"... {progress.targets - LINES:,} more; --json lists them", "dim"))
+
+
+def _subject(item: Any) -> str:
+    return f"step {item.step_id}" if item.step_id is not None else f"workflow {item.workflow_id}"

@@ -1,0 +1,53 @@
+"""What a command is about: a step or a declared workflow, by its id or by the beginning of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from stepwell.cli.errors import Problem
+from stepwell.model.errors import StepNotFound
+from stepwell.model.ids import canonical_uuid
+
+if TYPE_CHECKING:
+    from stepwell import Run, Step, Stepwell
+
+
+def run_of(app: Stepwell, text: str) -> Run:
+    """A declared workflow by its id, or by the beginning of it."""
+    found = app.workflows.ids_like(canonical_uuid(text) or text)
+    if len(found) != 1:
+        what = "no workflow has" if not found else f"{len(found)} workflows have"
+        raise Problem(f"{what} an id that begins with {text!r}; `stepwell workflows list` shows them")
+    return app.workflows.run(found[0])
+
+
+def step_or_run(app: Stepwell, text: str) -> Step | Run:
+    """A step by its id or uuid, else a declared workflow by its id or the beginning of it."""
+    try:
+        return app.step(text)
+    except StepNotFound:
+        if (text.isdecimal() and len(text) < 8) or not app.workflows.ids_like(canonical_uuid(text) or text):
+            raise
+    return run_of(app, text)
+
+
+def step_of(run: Run, text: str) -> Step:
+    """A step of a workflow, by its name in the template or by its id."""
+    if not text.isdecimal():
+        return run.step(text)
+    step = run.app.step(text)
+    if step.workflow_id != run.id:
+        raise Problem(f"step {text} is not part of workflow {run.id}; nothing changed")
+    return step
+
+
+def moment(text: str) -> datetime:
+    """A time in ISO 8601, or as the commands print it; without an offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(text.removesuffix(" UTC").strip())
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r}: expected a time in ISO 8601, like 2026-01-31T18:30:00Z") from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

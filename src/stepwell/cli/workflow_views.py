@@ -1,0 +1,106 @@
+"""A declared workflow as text: its request and steps, its tree, and why it does not go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from stepwell.cli.explanations import write_roots
+from stepwell.cli.output import Cell, Column, Output, Span, of_state
+from stepwell.cli.text import clean, exact, shorten, to_json
+from stepwell.cli.trees import tree_lines
+from stepwell.model.workflow_states import WorkflowState
+
+if TYPE_CHECKING:
+    from stepwell import Run
+    from stepwell.look.explain import WorkflowExplanation
+
+STYLES: Final = {
+    WorkflowState.PENDING: "yellow",
+    WorkflowState.IN_PROGRESS: "bold blue",
+    WorkflowState.COMPLETE: "green",
+    WorkflowState.ERROR: "bold red",
+    WorkflowState.CANCELLED: "magenta",
+    WorkflowState.RESOLVED_MANUALLY: "dim green",
+}
+# Steps that an explanation writes; --json has more.
+LINES: Final = 20
+
+
+def of_workflow_state(state: str) -> Span:
+    return (state, STYLES[WorkflowState(state)])
+
+
+def write_workflow(run: Run, *, as_json: bool) -> None:
+    """Its request, its steps, what it waits for and its history."""
+    row, execution, history = run.row(), run.execution(), run.history()
+    steps = [run.app.step(step.id) for step in run.steps().values()]
+    now = run.app.database.now()
+    if as_json:
+        click.echo(to_json({"workflow": row, "execution": execution, "steps": steps, "history": history}))
+        return
+    output = Output()
+    fields: list[tuple[str, Cell]] = [
+        ("workflow", clean(f"{row.namespace}.{row.name}, version {row.version}")),
+        ("state", [of_workflow_state(row.state), f" ({execution.execution_status})"]),
+        ("context", shorten(to_json(row.context), 300)),
+        ("asked by", clean(", ".join(filter(None, (row.initiator, row.source_system, row.request_reason))) or "-")),
+        ("started", exact(row.created_at, now)),
+    ]
+    if execution.next_change_at is not None:
+        fields.append(("next change", exact(execution.next_change_at, now)))
+    output.fields(fields)
+    columns = [
+        Column("STEP", right=True),
+        Column("NAME"),
+        Column("KIND"),
+        Column("STATE"),
+        Column("REASON", folds=True),
+    ]
+    rows: list[list[Cell]] = [
+        [str(s.id), clean(s.template or ""), s.kind, of_state(s.state), clean(s.error_message or s.reason or "")]
+        for s in steps
+    ]
+    output.line()
+    output.table(columns, rows)
+    output.line()
+    for change in history:
+        why = f": {clean(change.reason)}" if change.reason else ""
+        output.line(
+            exact(change.at, now), "  ", of_workflow_state(change.to_state), f"  {clean(change.actor or '')}{why}"
+        )
+
+
+def write_workflow_tree(run: Run, limit: int | None) -> None:
+    """Its steps in order, each with its descendants, and what it comes after."""
+    output, row = Output(), run.row()
+    tops = run.app.reader.workflow_trees(run.id)
+    after = run.app.reader.edges_to([top.step.id for top in tops])
+    names = {top.step.id: clean(top.step.template or top.step.name) for top in tops}
+    output.line((f"workflow {run.id} ", "bold"), clean(f"{row.namespace}.{row.name}  "), of_workflow_state(row.state))
+    for top in tops:
+        upstream = ", ".join(names.get(each, str(each)) for each in after.get(top.step.id, []))
+        for place, line in enumerate(tree_lines(top, limit)):
+            note: list[Span] = [(f"  after {upstream}", "dim")] if upstream and place == 0 else []
+            output.line(*line, *note, cut=True)
+
+
+def write_workflow_explanation(run: Run, found: WorkflowExplanation, now: datetime) -> None:
+    output, row, execution = Output(), run.row(), run.execution()
+    output.line(
+        (f"workflow {run.id} ", "bold"), clean(f"{row.namespace}.{row.name}  "), of_workflow_state(row.state),
+        f" ({execution.execution_status})",
+    )  # fmt: skip
+    if not found.steps:
+        output.line("every step has concluded")
+        return
+    output.heading("Steps that have not concluded")
+    for step in found.steps[:LINES]:
+        output.line(f"  step {step.step_id} {clean(step.name)} (", of_state(step.state), f"): {clean(step.summary)}")
+    if (more := len(found.steps) - LINES + found.steps_more) > 0:
+        output.line((f"  ... {more:,} more", "dim"))
+    write_roots(output, found.roots, found.roots_more)
+    if execution.next_change_at is not None:
+        output.line(f"Next change by itself: {exact(execution.next_change_at, now)}")
