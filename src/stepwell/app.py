@@ -21,9 +21,11 @@ from stepwell.enqueue.declared_actions import record_actions
 from stepwell.enqueue.declared_queues import DeclaredQueues
 from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
+from stepwell.events.subscribers import KEEP_UP_SECONDS
 from stepwell.look import explain as explaining
 from stepwell.look import past
 from stepwell.look.explain import Explanation
+from stepwell.look.overview import Stats, WorkerInfo
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
@@ -40,6 +42,9 @@ from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
 from stepwell.operate.transition import transition_by_hand
+from stepwell.processes.engine import ProcessEngine
+from stepwell.processes.explain import rescheduling
+from stepwell.processes.processes import MainProcesses
 from stepwell.run.build import WorkerBuilder, WorkerOptions, WorkerSettings
 from stepwell.run.current import RunningSteps
 from stepwell.run.finish import Finisher
@@ -47,13 +52,17 @@ from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep
 from stepwell.run.worker import Worker
 from stepwell.run.worker_row import default_queues
+from stepwell.schedule.engine import ScheduleEngine
+from stepwell.schedule.scheduler_part import SchedulerPart
+from stepwell.schedule.schedules import Schedules
 from stepwell.service.background import Background
 from stepwell.service.crew import Crew
-from stepwell.service.locate import load_app, name_of
+from stepwell.service.locate import Loadable, load_app, name_of
 from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
 from stepwell.store.engine.past import StepThen
+from stepwell.store.engine.reading import GroupRow, LogLine, TickRow
 from stepwell.store.migrate import ensure_schema, migrate
 from stepwell.store.on_loop import without_blocking
 from stepwell.workflow.engine import WorkflowEngine
@@ -65,7 +74,7 @@ AnyStep = Step | StepRef | int | str
 Watch = Callable[[RunningStep, State | None], None]
 
 
-class Stepwell:
+class Stepwell(Loadable):
     """Durable steps in one database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://…`.
 
     >>> app = Stepwell("sqlite://")
@@ -92,6 +101,8 @@ class Stepwell:
         self.queues = DeclaredQueues(queues, self.jobs)
         self.events = Events()
         self.workflows = Workflows(self)
+        self.main_processes = MainProcesses(self)
+        self.schedules = Schedules(self)
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
         self._attach(url, clock or SystemClock())
@@ -102,6 +113,7 @@ class Stepwell:
         self.database = open_database(url, self.clock, self._prepare)
         uuids = Uuid7Generator()
         self.breaker = Breaker(self.database)
+        self.events.waits = not isinstance(clock, SystemClock)  # a test: events arrive before the next statement
         self.events.follow(self.database.hooks)
         self.limits = Limits(self.database)
         self.running_steps = RunningSteps(self.database, self.jobs, uuids)
@@ -114,6 +126,16 @@ class Stepwell:
         self.operations = Operations(self.database, self.actions.steps)
         self.workflow_engine = WorkflowEngine(
             self.database, self._creator, self.jobs, uuids, self.actions, self.operations
+        )
+        self.process_engine = ProcessEngine(self.database, self._creator, self.jobs, self._finisher, self.events)
+        self.schedule_engine = ScheduleEngine(
+            self.database,
+            self._creator,
+            self.jobs,
+            self.workflows,
+            self.workflow_engine.starter,
+            uuids,
+            lambda: self.schedules.options,
         )
         self.reader = Reader(self.database)
 
@@ -150,7 +172,8 @@ class Stepwell:
         self.queues.create(database)
 
     def close(self) -> None:
-        """Close the database. Any use after it raises `AppClosed`, until `open` opens it again."""
+        """Deliver the last events and close the database; then any use raises `AppClosed`, until `open` opens it."""
+        self.events.flush()
         self.database.close()
 
     def __repr__(self) -> str:
@@ -245,6 +268,9 @@ class Stepwell:
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
         self.workflows.check()
+        self.main_processes.apply_limit()
+        if settings.get("strategy") is None:
+            settings["strategy"] = self.main_processes.strategy()
         return self._workers.build(WorkerSettings.of(settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
@@ -256,10 +282,15 @@ class Stepwell:
         """A reaper, as part of a crew."""
         return ReaperPart(self.reaper(**options), self.database)
 
+    def scheduler_part(self) -> Part:
+        """A scheduler, as part of a crew."""
+        return SchedulerPart(self.schedules.scheduler(), self.database)
+
     def parts(self, worker: Worker) -> list[Part]:
-        """A worker and the other parts that a system needs: a dispatcher, the sweep and a reaper."""
+        """A worker and the other parts that a system needs: a dispatcher, the sweep, a reaper and a scheduler."""
         dispatcher = self.dispatcher(lock_seconds=worker.row.alive_seconds)
-        return [worker, *self.dispatcher_parts(dispatcher), self.reaper_part()]
+        beside = [self.reaper_part(), self.scheduler_part(), *self.main_processes.parts()]
+        return [worker, *self.dispatcher_parts(dispatcher), *beside]
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
         """Dispatch, run and reap in this process until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
@@ -292,6 +323,7 @@ class Stepwell:
             return runner.run_until_idle(self.dispatcher(), max_rounds)
         finally:
             runner.close()
+            self.events.flush(KEEP_UP_SECONDS)
 
     # look ---------------------------------------------------------------------------------------------
 
@@ -323,27 +355,27 @@ class Stepwell:
         """A step with its descendants."""
         return self.reader.tree(which)
 
-    def logs(self, which: AnyStep) -> list[dict[str, Any]]:
+    def logs(self, which: AnyStep) -> list[LogLine]:
         """What the code of a step logged (`step.log`)."""
         return self.reader.logs(which)
 
     def explain(self, which: AnyStep) -> Explanation:
         """Why a step is not running."""
-        return explaining.explain(self.database, self.step(which))
+        return explaining.explain(self.database, self.step(which), [*explaining.SOURCES, rescheduling])
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Step counts by state, by readiness and by group."""
         return self.reader.stats()
 
-    def workers(self) -> list[dict[str, Any]]:
+    def workers(self) -> list[WorkerInfo]:
         """The workers, the lanes they serve and how many steps they run."""
         return self.reader.workers()
 
-    def groups(self) -> list[dict[str, Any]]:
+    def groups(self) -> list[GroupRow]:
         """The groups with their locks."""
         return self.reader.groups()
 
-    def ticks(self, group: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
+    def ticks(self, group: str | None = None, limit: int = 20) -> list[TickRow]:
         """The tick log."""
         return self.reader.ticks(group, limit)
 

@@ -146,7 +146,7 @@ class Chaos:
             assert process.stop() == 0
 
     def _is_done(self) -> bool:
-        states = self.cluster.app.stats()["states"]
+        states = self.cluster.app.stats().states
         return not any(states.get(str(state), 0) for state in UNFINISHED)
 
     # look -----------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Chaos:
     def check(self) -> None:
         """Everything ended once and well: invariants, and the log of runs against what the database has."""
         self.cluster.check()
-        states = self.cluster.app.stats()["states"]
+        states = self.cluster.app.stats().states
         assert {state for state, count in states.items() if count} == {"Completed"}, states
         tokens: dict[str, int] = {}
         for entry in self.cluster.run_log():
@@ -213,7 +213,7 @@ def main() -> None:
             chaos.run(options.seconds)
             chaos.finish()
             waits = chaos.waits()
-            print(f"{dict(chaos.strikes)}; steps: {cluster.app.stats()['states']}")
+            print(f"{dict(chaos.strikes)}; steps: {cluster.app.stats().states}")
             if waits:
                 p50, p99 = waits[len(waits) // 2], waits[min(len(waits) - 1, int(0.99 * len(waits)))]
                 print(f"from a kill to the next run, {len(waits)} runs: p50 {p50:.2f} s, p99 {p99:.2f} s")

@@ -211,7 +211,7 @@ class Cluster:
         seen: set[object] = set()
 
         def enough() -> bool:
-            seen.update(row["heartbeat_at"] for row in self.app.workers())
+            seen.update(row.heartbeat_at for row in self.app.workers())
             return len(seen) > count
 
         self.until(enough)

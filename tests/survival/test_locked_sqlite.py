@@ -45,7 +45,7 @@ def test_a_lock_that_outlasts_the_lease_costs_no_healthy_worker_its_steps(cluste
 def _has_lapsed(cluster: Cluster, seconds: float = 0.0) -> bool:
     """Whether the worker has counted as dead for this long."""
     (worker,) = cluster.app.workers()
-    return bool(worker["alive_until"] <= cluster.app.database.now() - timedelta(seconds=seconds))
+    return bool(worker.alive_until <= cluster.app.database.now() - timedelta(seconds=seconds))
 
 
 @pytest.mark.parametrize("executor", ["process", "thread"])

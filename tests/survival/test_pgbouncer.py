@@ -101,10 +101,13 @@ def _wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("schema", [None, "jobs"])
 def test_workers_and_dispatchers_work_behind_a_pooler_in_transaction_mode(
-    pooled_url: tuple[str, str], tmp_path: Path
+    pooled_url: tuple[str, str], tmp_path: Path, schema: str | None
 ) -> None:
     pooled, direct = pooled_url
+    if schema is not None:
+        pooled, direct = (f"{url}{'&' if '?' in url else '?'}schema={schema}" for url in (pooled, direct))
     cluster = Cluster(direct, tmp_path)
     try:
         workers = [cluster.start("up", url=pooled, executor=executor) for executor in ("process", "thread")]

@@ -22,7 +22,7 @@ def contents(app: Stepwell) -> dict[str, Any]:
         "first id": step.id,
         "first group": app.step(step).group,
         "breaker": app.breaker.state(),
-        "groups": [group["group"] for group in app.groups()],
+        "groups": [group.group for group in app.groups()],
         "limits": app.limits.all(),
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from msgspec import structs
 
-from stepwell.define.drafts import SETTINGS, NewStep, SettledStep, encode_arguments, non_default_settings
+from stepwell.define.drafts import SETTINGS, NewStep, SettledStep, encode_arguments, non_default_settings, settled_step
 from stepwell.define.job import Job
 from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature
@@ -98,7 +98,7 @@ class JobDefinition(Generic[P, R]):
         settings = self.settings
         if callable(settings.get("concurrency_key")):
             settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
-        return SettledStep(action=self.action, arguments=arguments, **settings)
+        return settled_step(action=self.action, arguments=arguments, **settings)
 
     def key_settings(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Its concurrency key and limit, if it has a key, for a step with these stored arguments."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -11,6 +12,7 @@ import msgspec
 
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
+from stepwell.model.features import BelongsTo
 from stepwell.model.states import State
 from stepwell.model.step import Priority, Step, StepKind, StepRef, StepType, TriggerRule
 from stepwell.model.suggest import refuse_unknown
@@ -82,6 +84,7 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True, metaclass=_Fi
     key: str | None = None
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
+    belongs_to: BelongsTo | None = None  # set by the feature that follows its changes
     planned: Planned | None = None  # set for the steps of declared workflows
 
     @property
@@ -99,16 +102,21 @@ class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
     cooldown: float = 0.0
     concurrency_limit: int = 1
     made_of: NewStep | None = None
+    unsettled: tuple[str, ...] = ()  # what has the general default because nobody has declared the job yet
 
     @property
     def identity(self) -> int:
         return id(self if self.made_of is None else self.made_of)
 
 
+# Without the suggestions for misspelt names, which double its cost: for fields that are known to exist.
+settled_step: Final[Callable[..., SettledStep]] = partial(StructMeta.__call__, SettledStep)
+
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
 
-SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in ("action", "arguments", "planned"))
+_NO_SETTINGS: Final = ("action", "arguments", "belongs_to", "planned")
+SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in _NO_SETTINGS)
 _settings_of: Final = attrgetter(*SETTINGS)
 _DEFAULTS: Final[tuple[Any, ...]] = _settings_of(NewStep(action="any"))
 _SETTLED_DEFAULTS: Final[tuple[Any, ...]] = _settings_of(SettledStep(action="any"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stepwell.define.definition import JobDefinition, known_settings
@@ -20,6 +20,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobDefinition[..., Any]] = {}  # by action and by alias
+        self._weights: dict[str, Weight] = {}
 
     def add(self, job: JobDefinition[..., Any]) -> None:
         for name in (job.action, *job.aliases):
@@ -49,7 +50,11 @@ class Registry:
 
     def weights(self) -> dict[str, Weight]:
         """The weight of each action that it can run."""
-        return {name: job.policy.weight for name, job in self._jobs.items()}
+        return {name: job.policy.weight for name, job in self._jobs.items()} | self._weights
+
+    def use_weights(self, weights: Mapping[str, Weight]) -> None:
+        """Weights by action that take precedence over those of the jobs."""
+        self._weights = dict(weights)
 
     def __iter__(self) -> Iterator[JobDefinition[..., Any]]:
         return (job for name, job in self._jobs.items() if name == job.action)

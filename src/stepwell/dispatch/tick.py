@@ -17,6 +17,7 @@ from stepwell.dispatch.log import TickLog
 from stepwell.dispatch.phases import STATE_PHASES, Phase, PhaseContext, dispatch, pick, process_marks
 from stepwell.model import codec
 from stepwell.model.errors import LockLost
+from stepwell.model.features import WORKFLOW
 from stepwell.share.strategies import NORMAL_SHARE
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import settings, ticks
@@ -172,7 +173,7 @@ class Tick:
     def _decide(self, tx: Transaction, at: PhaseContext, survey: Survey) -> int:
         """Decide about steps of declared workflows; returns how many rows changed."""
         for workflow in survey.workflows:
-            tx.touch(workflow, at.actor)  # plain SQL may have ended its last step
+            tx.touch(WORKFLOW, workflow, at.actor)  # plain SQL may have ended its last step
         return self._database.hooks.decide(tx, at.group, at.actor, at.now) if survey.undecided else 0
 
     def _run_until_one_changes(

@@ -13,14 +13,16 @@ from stepwell.enqueue.create.enrol import enrol
 from stepwell.enqueue.create.neighbours import write_neighbours
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.blocks import refuse_names_of_blocks
+from stepwell.enqueue.set_aside import log_set_aside
 from stepwell.enqueue.settle import declarations_for, settle
+from stepwell.enqueue.unsettled import note_unsettled
+from stepwell.model.actors import ADOPTION
 from stepwell.model.errors import InvalidStep
 from stepwell.model.states import State
 from stepwell.store import Transaction
 from stepwell.store.engine import adoption
 from stepwell.store.engine.adoption import NewRow
 
-ACTOR: Final = "adoption"
 BATCH: Final = 500
 
 
@@ -33,13 +35,16 @@ def adopt_new_steps(tx: Transaction, creator: Creator, now: datetime, *, only: i
         rows = [] if row is None else [row]
     if not rows:
         return 0
-    names, done = creator.names(tx), set[int]()
+    names, done, refused = creator.names(tx), set[int](), list[tuple[int, str]]()
     for row in rows:
-        _adopt_with_parents(tx, row, names, done, now)
+        _adopt_with_parents(tx, row, names, done, now, refused)
+    log_set_aside(tx, refused, ADOPTION, now)
     return len(rows)
 
 
-def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[int], now: datetime) -> None:
+def _adopt_with_parents(
+    tx: Transaction, row: NewRow, names: Names, done: set[int], now: datetime, refused: list[tuple[int, str]]
+) -> None:
     path = [row]  # a row, its parent (or block root) that must be adopted before it, the parent of that, …
     while path:
         row = path[-1]
@@ -48,13 +53,14 @@ def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[in
             continue
         above = adoption.new_parent(tx, parent=row.parent_step_id, block=row.block_uuid, uuid=row.uuid)
         if above is None:
-            _adopt(tx, row, names, now)
+            if (problem := _adopt(tx, row, names, now)) is not None:
+                refused.append((row.id, problem))
         elif above.state.is_terminal:
             ended = f"step {above.id} was {above.state} before it was adopted, so no step can be added to it"
-            _refuse(tx, row, ended, names, now)
+            refused.append((row.id, _refuse(tx, row, ended, names, now)))
         elif above.id in [step.id for step in path]:
             cycle = " → ".join(f"step {step.id} ({step.label or step.action})" for step in path)
-            _refuse(tx, row, f"these steps are each other's parents: {cycle}", names, now)
+            refused.append((row.id, _refuse(tx, row, f"these steps are each other's parents: {cycle}", names, now)))
         elif (parent := adoption.new_step(tx, id=above.id)) is not None:
             path.append(parent)
             continue
@@ -63,21 +69,23 @@ def _adopt_with_parents(tx: Transaction, row: NewRow, names: Names, done: set[in
         done.add(row.id)
 
 
-def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> None:
+def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> str | None:
+    """Place a row; returns why it was refused, if it was."""
     try:
         check_row(tx, row)
         placement = _placement(tx, row)
         refuse_names_of_blocks(tx, [placement.uuid])
         _, neighbours = place(tx, [placement], names)
     except InvalidStep as error:
-        _refuse(tx, row, str(error), names, now)
-        return
+        return _refuse(tx, row, str(error), names, now)
     _write_place(tx, placement, now)
+    note_unsettled(tx, [(row.id, placement.draft)])
     write_neighbours(tx, neighbours, [placement])
     if row.type == "resolve-exception":
-        adoption.make_dormant(tx, id=row.id, actor=ACTOR, now=now)
+        adoption.make_dormant(tx, id=row.id, actor=ADOPTION, now=now)
     adoption.delete_new_entry(tx, id=row.id)
     enrol(tx, [row.id], now)
+    return None
 
 
 def _placement(tx: Transaction, row: NewRow) -> Placement:
@@ -100,7 +108,7 @@ def _placement(tx: Transaction, row: NewRow) -> Placement:
         concurrency_limit=row.concurrency_limit,
     )
     declared = declarations_for(tx, [row.action]).get(row.action)
-    return Placement(settle(draft, row.arguments, declared), uuid=row.uuid, id=row.id)
+    return Placement.of(settle(draft, row.arguments, declared), uuid=row.uuid, id=row.id)
 
 
 def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
@@ -120,15 +128,16 @@ def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
         concurrency_key=placement.draft.concurrency_key,
         concurrency_limit=placement.draft.concurrency_limit,
         shares_block=placement.block != placement.uuid,
-        declared=placement.declared,
+        belongs_to=placement.belongs_to,
     )
     if tx.collects_changes:  # only now: plain SQL reported nothing
         tx.changed([created(placement.id, placement.workflow, placement.draft.action, State.PENDING, None, now)])
 
 
-def _refuse(tx: Transaction, row: NewRow, message: str, names: Names, now: datetime) -> None:
+def _refuse(tx: Transaction, row: NewRow, message: str, names: Names, now: datetime) -> str:
     """Fail the row with the reason, in a block and a workflow of its own, so that it is not lost."""
-    placement = Placement(SettledStep(action=row.action), uuid=row.uuid, id=row.id)
+    placement = Placement.of(SettledStep(action=row.action), uuid=row.uuid, id=row.id)
     place(tx, [placement], names)
     _write_place(tx, placement, now)
-    adoption.refuse_step(tx, id=row.id, actor=ACTOR, message=message, now=now)
+    adoption.refuse_step(tx, id=row.id, actor=ADOPTION, message=message, now=now)
+    return message

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from stepwell.enqueue.adopt import ACTOR, BATCH, adopt_new_steps
+from stepwell.enqueue.adopt import BATCH, adopt_new_steps
 from stepwell.enqueue.create import Creator
+from stepwell.enqueue.set_aside import log_set_aside
+from stepwell.model.actors import ADOPTION
 from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
-from stepwell.store import Database
+from stepwell.store import Database, Transaction
 from stepwell.store.engine import adoption
 
 _LOGGER: Final = logging.getLogger("stepwell.dispatcher")
@@ -41,8 +43,14 @@ def _adopt_one_by_one(database: Database, creator: Creator) -> int:
 def _set_aside(database: Database, id: int, message: str) -> None:
     """Fail the row where it is, without a place: nothing of it is read or trusted."""
     _LOGGER.error("step %d is set aside: %s", id, message)
+
+    def work(tx: Transaction) -> None:
+        now = database.now()
+        adoption.refuse_step(tx, id=id, actor=ADOPTION, message=message, now=now)
+        log_set_aside(tx, [(id, message)], ADOPTION, now)
+
     try:
-        database.transact(lambda tx: adoption.refuse_step(tx, id=id, actor=ACTOR, message=message, now=database.now()))
+        database.transact(work)
     except (DatabaseUnavailable, DatabaseBusy):
         raise
     except Exception:

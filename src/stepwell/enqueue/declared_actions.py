@@ -13,13 +13,17 @@ from stepwell.define.definition import JobDefinition
 from stepwell.define.drafts import SettledStep
 from stepwell.define.keys import KeyTemplate
 from stepwell.define.registry import Registry
+from stepwell.enqueue.unsettled import settle_declared
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import actions, creation
 from stepwell.store.engine.actions import Declaration
 
 
 def record_actions(database: Database, jobs: Registry) -> None:
-    """Record what the jobs declare; writes only what differs from the record. Of two programs the last one decides."""
+    """Record what the jobs declare, and settle the steps that were created before anybody had.
+
+    Writes only what differs from the record. Of two programs the last one decides.
+    """
     wanted = {declaration.name: declaration for job in jobs for declaration in declarations(job)}
 
     def difference(tx: Transaction) -> tuple[list[Declaration], list[str]]:
@@ -40,6 +44,7 @@ def record_actions(database: Database, jobs: Registry) -> None:
 
     if any(database.read(difference)):
         database.transact(record)
+    settle_declared(database, jobs)
 
 
 def declarations(job: JobDefinition[..., Any]) -> Iterator[Declaration]:

@@ -32,7 +32,8 @@ class Handle(StepRef, Generic[R]):
     __setattr__ = object.__setattr__
 
     def __init__(self, ref: StepRef, app: Stepwell, job: JobDefinition[..., R] | None) -> None:
-        super().__init__(ref.id, ref.uuid)
+        # Not by `super().__init__`, which takes twice as long: a bulk call makes thousands.
+        self.id, self.uuid = ref.id, ref.uuid  # type: ignore[misc]
         self._app = app
         self._job = job
 

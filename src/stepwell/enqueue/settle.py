@@ -14,6 +14,7 @@ from stepwell.store.engine import actions
 from stepwell.store.engine.actions import Declaration
 
 _DECLARED: Final = ("queue", "max_retries", "timeout", "cooldown", "concurrency_limit")
+DECLARABLE: Final = (*_DECLARED, "priority", "concurrency_key")
 
 
 def settled(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> list[SettledStep]:
@@ -34,7 +35,9 @@ def declarations_for(tx: Transaction, names: Iterable[str]) -> dict[str, Declara
 def settle(draft: NewStep, arguments: str, declared: Declaration | None) -> SettledStep:
     """The draft with all its settings decided; `arguments` are its own, as JSON."""
     settings: dict[str, Any] = {}
-    if declared is not None:
+    if declared is None:
+        settings["unsettled"] = tuple(name for name in DECLARABLE if getattr(draft, name) is None)
+    else:
         settings = {name: getattr(declared, name) for name in _DECLARED}
         if declared.priority == "high":
             settings["priority"] = "high"

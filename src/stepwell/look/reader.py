@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import asdict
 
+from stepwell.look.overview import JobInfo, Stats, WorkerInfo
 from stepwell.model.errors import StepNotFound, StepwellError
 from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import actions, creation, reading
+from stepwell.store.engine import actions, creation, explaining, reading
 from stepwell.store.filters import check_step_filters
+
+# Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
+MOST_STEPS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class Reader:
 
     def _refuse_unknown_names(self, groups: Sequence[Any], queues: Sequence[Any] = ()) -> None:
         if groups:
-            refuse_unknown("steps", groups, [row["group"] for row in self.groups()], "group")
+            refuse_unknown("steps", groups, [row.group for row in self.groups()], "group")
         if queues:
             refuse_unknown("steps", queues, self._database.read(creation.queue_names), "queue")
 
@@ -82,13 +86,16 @@ class Reader:
         step = self.step(which)
         return self._database.read(lambda tx: reading.history(tx, step_id=step.id))
 
-    def jobs(self) -> list[dict[str, Any]]:
+    def jobs(self) -> list[JobInfo]:
         """The jobs that workers have recorded: settings, former names, and how many live workers serve each."""
         rows = self._database.read(actions.all_actions)
-        serving = Counter(action for worker in self.workers() if worker["alive"] for action in worker["actions"])
+        serving = Counter(action for worker in self.workers() if worker.alive for action in worker.actions)
         return [
-            asdict(row)
-            | {"aliases": [each.name for each in rows if each.alias_of == row.name], "workers": serving[row.name]}
+            JobInfo(
+                **asdict(row),
+                aliases=[each.name for each in rows if each.alias_of == row.name],
+                workers=serving[row.name],
+            )
             for row in rows
             if row.alias_of is None
         ]
@@ -102,22 +109,38 @@ class Reader:
                 below.setdefault(step.parent_step_id, []).append(step)
         return _build_tree(top, below)
 
-    def stats(self) -> dict[str, Any]:
+    def workflow_trees(self, workflow_id: str) -> list[TreeNode]:
+        """The steps of a declared workflow in the order of their creation, each with its descendants."""
+        filters = check_step_filters({"workflow": workflow_id})
+        steps = self._database.read(lambda tx: reading.newest_steps(tx, filters=filters, before=None, limit=MOST_STEPS))
+        below: dict[int, list[Step]] = {}
+        for step in reversed(steps):
+            below.setdefault(step.parent_step_id or 0, []).append(step)
+        return [_build_tree(top, below) for top in below.get(0, [])]
+
+    def edges_to(self, ids: Sequence[int]) -> dict[int, list[int]]:
+        """What each of these steps depends on by DAG edges."""
+        found: dict[int, list[int]] = {}
+        for edge in self._database.read(lambda tx: explaining.dependencies_of_steps(tx, ids=ids, most=MOST_STEPS)):
+            found.setdefault(edge.step_id, []).append(edge.depends_on_id)
+        return found
+
+    def stats(self) -> Stats:
         """Counts by state, by agenda status and by group, and the live workers."""
         now = self._database.now()
 
-        def look(tx: Transaction) -> dict[str, Any]:
+        def look(tx: Transaction) -> Stats:
             counted = {row.state: row.steps for row in reading.counts_by_state(tx)}
-            return {
-                "states": {str(state): counted.get(state, 0) for state in State},
-                "agenda": {row.status: row.steps for row in reading.agenda_by_status(tx)},
-                "groups": [asdict(row) for row in reading.counts_by_group(tx)],
-                "workers": [asdict(row) for row in reading.live_workers(tx, now=now)],
-            }
+            return Stats(
+                states={str(state): counted.get(state, 0) for state in State},
+                agenda={row.status: row.steps for row in reading.agenda_by_status(tx)},
+                groups=reading.counts_by_group(tx),
+                workers=reading.live_workers(tx, now=now),
+            )
 
         return self._database.read(look)
 
-    def workers(self) -> list[dict[str, Any]]:
+    def workers(self) -> list[WorkerInfo]:
         """Every worker with a row: its queues, its actions and how many steps it runs."""
         now = self._database.now()
         workers, lanes = self._database.read(
@@ -127,24 +150,24 @@ class Reader:
         for lane in lanes:
             served.setdefault(lane.worker_id, []).append(lane)
         return [
-            asdict(worker)
-            | {
-                "queues": list(dict.fromkeys(lane.queue for lane in served.get(worker.id, []))),
-                "actions": sorted({lane.action for lane in served.get(worker.id, [])}),
-                "groups": sorted({lane.group for lane in served.get(worker.id, []) if lane.group}),
-            }
+            WorkerInfo(
+                **asdict(worker),
+                queues=list(dict.fromkeys(lane.queue for lane in served.get(worker.id, []))),
+                actions=sorted({lane.action for lane in served.get(worker.id, [])}),
+                groups=sorted({lane.group for lane in served.get(worker.id, []) if lane.group}),
+            )
             for worker in workers
         ]
 
-    def logs(self, which: Step | StepRef | int | str) -> list[dict[str, Any]]:
+    def logs(self, which: Step | StepRef | int | str) -> list[reading.LogLine]:
         """The log lines of a step, oldest first."""
         step = self.step(which)
-        return [asdict(line) for line in self._database.read(lambda tx: reading.logs_of_step(tx, step_id=step.id))]
+        return self._database.read(lambda tx: reading.logs_of_step(tx, step_id=step.id))
 
-    def groups(self) -> list[dict[str, Any]]:
-        return [asdict(row) for row in self._database.read(reading.all_groups)]
+    def groups(self) -> list[reading.GroupRow]:
+        return self._database.read(reading.all_groups)
 
-    def ticks(self, group: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
+    def ticks(self, group: str | None = None, limit: int = 20) -> list[reading.TickRow]:
         """The newest ticks with changes or errors, and what each phase changed."""
 
         def look(tx: Transaction) -> list[reading.TickRow]:
@@ -152,7 +175,7 @@ class Reader:
                 return reading.recent_ticks(tx, limit=limit)
             return reading.recent_ticks_of_group(tx, group=group, limit=limit)
 
-        found = [asdict(row) for row in self._database.read(look)]
+        found = self._database.read(look)
         if group is not None and not found:
             self._refuse_unknown_names([group])
         return found
@@ -162,10 +185,14 @@ class Reader:
         step = self.step(which)
         return self._database.read(lambda tx: reading.dependencies_of(tx, id=step.id))
 
-    def unserved_lanes(self) -> list[dict[str, Any]]:
+    def unserved_lanes(self) -> list[reading.LaneCount]:
         """Lanes with steps that could run now if a live worker served them."""
         now = self._database.now()
-        return [asdict(row) for row in self._database.read(lambda tx: reading.unserved_lanes(tx, now=now))]
+        return self._database.read(lambda tx: reading.unserved_lanes(tx, now=now))
+
+    def set_aside(self, limit: int = 1_000) -> list[reading.SetAside]:
+        """The newest steps that ended because of what their row holds, so that they block no others."""
+        return self._database.read(lambda tx: reading.steps_set_aside(tx, limit=limit))
 
     def database_version(self) -> str:
         return self._database.read(reading.database_version)

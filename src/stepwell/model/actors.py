@@ -1,4 +1,4 @@
-"""The actor of an operator's action, as history stores it."""
+"""The actors of changes, as history stores them, and the reasons that operators give."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from stepwell.model import codec
 from stepwell.model.errors import ActionRefused
 
 OPERATOR: Final = "operator:"
+ADOPTION: Final = "adoption"
 MAX_WHY: Final = 500
 
 

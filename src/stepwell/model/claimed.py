@@ -44,7 +44,7 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     response: str | None = None  # only with a stage: recorded by an earlier attempt
     was_open: bool | int = False  # claimed without having been dispatched by a tick
     begun: bool | int = True  # false: claimed ahead, and not on record as begun
-    declared: bool | int = False  # part of a declared workflow
+    belongs_to: str | None = None  # the feature that follows its changes
     kind: str = "job"
     template: str | None = None  # the name of its step in the template
     element: int | None = None

@@ -107,6 +107,14 @@ class InvalidRequest(StepwellError, ValueError):
     """A request for a workflow that cannot be accepted: an invalid context, or a bypass that is not allowed."""
 
 
+class CronParseError(StepwellError, ValueError):
+    """A cron expression or a time zone that cannot be used; the message says why, and what can be written instead."""
+
+
+class CronIntervalTooShort(CronParseError):
+    """A cron expression two of whose slots are closer together than the minimum interval."""
+
+
 class StepTimeout(StepwellError, TimeoutError):
     """A step did not end within the time that the caller waited; it is not affected."""
 

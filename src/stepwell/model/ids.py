@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
 import time
+from typing import Final
 from uuid import UUID
+
+# The first two bits of the second half are 10: two random bits are left of that digit.
+_VARIANT: Final = {f"{digit:x}": "89ab"[digit & 3] for digit in range(16)}
 
 
 class Uuid7Generator:
@@ -39,10 +42,15 @@ class Uuid7Generator:
         with self._lock:
             first = max(self._last + 1, time.time_ns() // 1_000_000 << 12)
             self._last = first + count - 1
+        randoms = os.urandom(8 * count).hex()
         texts = []
-        for stamp, random in enumerate(struct.unpack(f">{count}Q", os.urandom(8 * count)), first):
-            text = f"{(stamp >> 12) << 80 | 0x7 << 76 | (stamp & 0xFFF) << 64 | 0x2 << 62 | random >> 2:032x}"
-            texts.append(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+        milliseconds, start = -1, ""
+        for number, stamp in enumerate(range(first, first + count)):
+            if stamp >> 12 != milliseconds:
+                milliseconds = stamp >> 12
+                start = f"{milliseconds >> 16:08x}-{milliseconds & 0xFFFF:04x}-7"
+            random = randoms[16 * number : 16 * number + 16]
+            texts.append(f"{start}{stamp & 0xFFF:03x}-{_VARIANT[random[0]]}{random[1:4]}-{random[4:]}")
         return texts
 
 

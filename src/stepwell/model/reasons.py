@@ -33,6 +33,8 @@ POISON: Final = "poison"
 
 RETRY: Final = "retry"
 NOT_COMPLETED: Final = "not_completed"
+TIMED_OUT: Final = "timed_out"  # the last attempt of a cron job's execution
+START_DEADLINE: Final = "start_deadline"  # a slot of a cron job was too late to begin
 CHECK_AGAIN: Final = "double_check"
 RESCUED: Final = "rescued"
 RECOVERED: Final = "recovered"
@@ -46,6 +48,8 @@ COPIED: Final = "copied"
 GATE_EXPIRED: Final = "gate_expired"
 BAD_INPUT: Final = "bad_input"
 WORKFLOW_CANCELLED: Final = "workflow_cancelled"
+# Of tasks of main processes.
+RESCHEDULED: Final = "rescheduled"
 
 REVIVED: Final = "revived"
 OPERATOR: Final = "operator"
@@ -69,6 +73,8 @@ ENGINE_REASONS: Final = CASCADED | {
     POISON,
     RETRY,
     NOT_COMPLETED,
+    TIMED_OUT,
+    START_DEADLINE,
     CHECK_AGAIN,
     RESCUED,
     RECOVERED,
@@ -81,6 +87,7 @@ ENGINE_REASONS: Final = CASCADED | {
     GATE_EXPIRED,
     BAD_INPUT,
     WORKFLOW_CANCELLED,
+    RESCHEDULED,
     REVIVED,
     OPERATOR,
 }

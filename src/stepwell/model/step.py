@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
+from stepwell.model.features import BelongsTo
 from stepwell.model.states import State
 
 # A value that is stored as JSON text.
@@ -87,7 +88,7 @@ class Step:
     idempotency_key: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
-    declared: bool
+    belongs_to: BelongsTo | None
     kind: str
     template: str | None
     element: int | None

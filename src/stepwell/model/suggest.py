@@ -53,6 +53,12 @@ def warn_of_new_group(group: str, known: Collection[str]) -> None:
         LOGGER.warning("new group %r is created by its first step; did you mean %s?", group, meant)
 
 
+def warn_of_unknown_group(group: str, known: Collection[str], who: str) -> None:
+    if group not in known:
+        meant = hint(group, sorted(known), "groups")
+        LOGGER.warning("unknown group %r: %s has nothing to do until it has a step; %s", group, who, meant)
+
+
 def warn_of_unknown_queue(queue: str, known: Collection[str], then: str) -> None:
     if queue not in known:
         LOGGER.warning("unknown queue %r: %s; %s", queue, then, hint(queue, sorted(known), "queues"))

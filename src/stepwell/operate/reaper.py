@@ -1,28 +1,25 @@
 """The reaper: rescues the steps of dead workers, and reports groups that make no progress.
 
-A step is dead when it is Running under a dead lease: its worker has no row any more, the worker's heartbeat has lapsed,
-or the lease is past its deadline. Dead is not a state: the reaper detects it and ends it. Any number of reapers may
-run at once.
+What is dead is defined in `operate.dead_leases`. Running tasks of main processes are left to the reschedule beat. Any
+number of reapers may run at once.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypedDict
 
-from stepwell.events import Events, FailureNotification, GroupStalled, StepRescued
-from stepwell.model.reasons import POISON
-from stepwell.model.states import State
+from stepwell.define.registry import Registry
+from stepwell.enqueue.unsettled import settle_declared
+from stepwell.events import Events, GroupStalled
+from stepwell.operate.dead_leases import DeadLeases, Rescued
 from stepwell.operate.heartbeats import Heartbeats
 from stepwell.run.finish import MAX_RESCUES
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.share.limits import recheck_keys_of_dead_workers
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import agenda, reaping, runs, ticks
-from stepwell.store.engine.reaping import DeadLease
+from stepwell.store.engine import reaping, ticks
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
@@ -33,18 +30,12 @@ UNCLAIMED_SECONDS: Final = 300.0
 # The rows of dead workers are kept this long, for people to see.
 DEAD_WORKER_RETENTION_SECONDS: Final = 300.0
 STALLED_SECONDS: Final = 60.0
-# When a worker dies with all its steps, it is unknown which of them killed it. From the second rescue on, their retries
-# are spread over this many seconds per earlier rescue, so that most of the others are done when that one runs again.
-RESCUE_SPREAD_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
-class Reaped:
+class Reaped(Rescued):
     """What one round did."""
 
-    rescued: list[int] = field(default_factory=list)
-    poisoned: list[int] = field(default_factory=list)
-    leases_released: list[int] = field(default_factory=list)
     recovered: list[int] = field(default_factory=list)
     workers_deleted: int = 0
     locks_released: int = 0
@@ -81,7 +72,7 @@ class Reaper:
         self._unclaimed_seconds = unclaimed_seconds
         self._stalled_seconds = stalled_seconds
         self._retention_seconds = dead_worker_retention_seconds
-        self._rescues = rescues
+        self._dead_leases = DeadLeases(database, events, actor=ACTOR, limit_of=lambda tx, step_id: rescues)
         self._heartbeats = Heartbeats(database)
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the first runnable step, and since when
         self._reported_stalled: set[str] = set()
@@ -91,13 +82,11 @@ class Reaper:
         reaped = Reaped()
         self._report_stalled_groups(reaped)  # first: it only reads, and the rest may have to wait for a lock
         self._heartbeats.expire_from_the_future()
-        if dead := self._database.read(lambda tx: reaping.dead_leases(tx, now=self._database.now())):
-            self._database.let_writers_pass()  # one of them may be a heartbeat
-        for row in dead:
-            self._end_dead_lease(row, reaped)
+        self._dead_leases.end_all(reaped)
         self._recover_unclaimed(reaped)
         now = self._database.now()
         recheck_keys_of_dead_workers(self._database, now)
+        settle_declared(self._database, Registry())
         overdue = _ago(now, self._retention_seconds)
         if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
             self._delete_expired_rows(reaped, now)
@@ -106,45 +95,6 @@ class Reaper:
     def longest_lease(self) -> float:
         """The longest lease of all workers, in seconds."""
         return self._heartbeats.longest_lease()
-
-    def _end_dead_lease(self, row: DeadLease, reaped: Reaped) -> None:
-        step_id, token, worker = row.id, row.lease_token, row.lease_worker
-        if row.state is not State.RUNNING:
-            if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
-                reaped.leases_released.append(step_id)
-            return
-        error = f"the lease of worker {worker} expired: {_why_dead(row, self._database.now())}"
-        delay = timedelta(seconds=random.uniform(0, _spread_seconds(row)))
-
-        def work(tx: Transaction) -> State | None:
-            # This transaction may have waited for a lock, and the worker may have sent a heartbeat meanwhile.
-            now = self._database.now()
-            if reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is None:
-                return None
-            changes = runs.rescue(
-                tx,
-                id=step_id,
-                token=token,
-                dispatch_after=now + delay,
-                limit=self._rescues,
-                began=False,  # only if it is on record
-                error=error,
-                actor=ACTOR,
-                now=now,
-            )
-            if changes and changes[0].to_state is State.PENDING:
-                agenda.open_returned(tx, ids=[step_id], now=now)
-            return changes[0].to_state if changes else None
-
-        state = self._database.transact(work)
-        if state is None:
-            return  # another reaper was faster, or the worker is alive
-        poison = state is State.FAILED
-        (reaped.poisoned if poison else reaped.rescued).append(step_id)
-        _LOGGER.warning("step %d (%s): %s; now %s", step_id, row.action, error, state)
-        self._events.publish(StepRescued(step_id, row.action, worker, poison))
-        if poison:
-            self._events.publish(FailureNotification(step_id, row.action, POISON, error))
 
     def _recover_unclaimed(self, reaped: Reaped) -> None:
         now = self._database.now()
@@ -196,27 +146,6 @@ class Reaper:
                     )  # fmt: skip
                     self._events.publish(GroupStalled(group, head, seconds))
         self._reported_stalled &= self._waiting.keys()
-
-
-def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
-    dead = reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is not None
-    return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
-
-
-def _spread_seconds(row: DeadLease) -> float:
-    """Over how many seconds to spread the retries: less if the lease, and so the time to a rescue, was short."""
-    share = 1.0
-    if row.alive_until is not None and row.heartbeat_at is not None:
-        share = min(share, (row.alive_until - row.heartbeat_at).total_seconds() / ALIVE_SECONDS)
-    return RESCUE_SPREAD_SECONDS * row.rescues * share
-
-
-def _why_dead(row: DeadLease, now: datetime) -> str:
-    if row.alive_until is None:
-        return "the worker is no longer registered"
-    if row.alive_until <= now:
-        return f"its last heartbeat was at {row.heartbeat_at:%H:%M:%S} UTC"
-    return "the step ran past its deadline"
 
 
 def _ago(now: datetime, seconds: float) -> datetime:

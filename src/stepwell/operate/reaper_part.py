@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
-from stepwell.operate.reaper import Reaper
+from stepwell.operate.dead_leases import Rescued
 from stepwell.service.part import Part
 from stepwell.store import Database, Wake
 
@@ -19,12 +19,22 @@ MISSED_ROUNDS: Final = 2
 HEARTBEAT_GRACE_LEASES: Final = 0.5
 
 
+class Rescuing(Protocol):
+    """What rescues dead steps: a reaper, or the reschedule beat of main processes."""
+
+    round_seconds: float
+
+    def round(self) -> Rescued: ...
+
+    def longest_lease(self) -> float: ...
+
+
 class ReaperPart(Part):
     """Runs a reaper."""
 
     name = "reaper"
 
-    def __init__(self, reaper: Reaper, database: Database) -> None:
+    def __init__(self, reaper: Rescuing, database: Database) -> None:
         self._reaper = reaper
         self._database = database
         self._next = 0.0  # when the next round is due, by both clocks
@@ -40,7 +50,7 @@ class ReaperPart(Part):
             # The machine was suspended, the database was down or this process was stopped: all workers look dead, and
             # most are not.
             pause = HEARTBEAT_GRACE_LEASES * self._reaper.longest_lease()
-            _LOGGER.warning("reaper did not run for %.1f s; waiting %.1f s for heartbeats", late, pause)
+            _LOGGER.warning("%s did not run for %.1f s; waiting %.1f s for heartbeats", self.name, late, pause)
         else:
             self._rescued += len(self._reaper.round().rescued)
             pause = self._reaper.round_seconds

@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from stepwell.enqueue.set_aside import log_set_aside
 from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
@@ -158,8 +159,13 @@ class Claimer:
     def _set_aside(self, id: int, message: str) -> None:
         _LOGGER.error("step %d is set aside: %s", id, message)
         actor, now = f"worker:{self._worker.id}", self._database.now()
+
+        def work(tx: Transaction) -> None:
+            if claims.set_aside(tx, id=id, actor=actor, message=message, now=now):
+                log_set_aside(tx, [(id, message)], self._worker.id, now)
+
         try:
-            self._database.transact(lambda tx: claims.set_aside(tx, id=id, actor=actor, message=message, now=now))
+            self._database.transact(work)
         except (DatabaseUnavailable, DatabaseBusy):
             raise
         except Exception:
@@ -172,14 +178,15 @@ class Claimer:
 
 def _set_aside_unreadable(tx: Transaction, steps: list[ClaimedStep], worker: str, now: datetime) -> set[int]:
     """Fail the steps whose text SQLite cannot decode: their code would get other arguments than were stored."""
-    found: set[int] = set()
+    found: dict[int, str] = {}
     for step in steps:
         suspects = [name for name in _TEXTS if UNREADABLE_TEXT in (getattr(step, name) or "")]
         if suspects and (bad := adoption.not_utf8(tx, step.id, suspects)):
             message = f"its {', '.join(bad)} is not valid UTF-8"
             claims.set_aside(tx, id=step.id, actor=f"worker:{worker}", message=message, now=now)
-            found.add(step.id)
-    return found
+            found[step.id] = message
+    log_set_aside(tx, list(found.items()), worker, now)
+    return set(found)
 
 
 def _mixed(found: list[Candidate], weights: Mapping[str, Weight]) -> list[Candidate]:

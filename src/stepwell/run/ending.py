@@ -12,7 +12,7 @@ from stepwell.model.claimed import Claim
 # Each is a statement in `sql/common/run.sql`, except `lost`: the run no longer holds the lease, and nothing is written.
 Verb: TypeAlias = Literal[
     "finish", "retry_later", "throttle", "not_completed", "check_again", "fail", "stop", "skip", "hand_back", "rescue",
-    "lost",
+    "run_again", "lost",
 ]  # fmt: skip
 
 
@@ -31,6 +31,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     in_: float = 0.0  # when the next attempt may start: seconds from now, or
     at: datetime | None = None  # a point in time
     limit: int = 0  # how many times the step may return to Pending for this reason
+    cut: bool = False  # it was ended from outside, at its timeout
 
 
 Ended: TypeAlias = tuple[Claim, Ending]

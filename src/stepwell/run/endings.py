@@ -81,9 +81,11 @@ def retry(
     return Ending(verb="retry_later", at=at, in_=in_, error=text, stack=stack, stage=step.reached)
 
 
-def not_completed(cooldown: float, limit: int, error: str | None = None, stage: str | None = None) -> Ending:
-    """The work is not finished: run again after the cooldown."""
-    return Ending(verb="not_completed", in_=cooldown, limit=limit, error=error, stage=stage)
+def not_completed(
+    cooldown: float, limit: int, error: str | None = None, stage: str | None = None, *, cut: bool = False
+) -> Ending:
+    """The work is not finished: run again after the cooldown. `cut`: because it exceeded its time."""
+    return Ending(verb="not_completed", in_=cooldown, limit=limit, error=error, stage=stage, cut=cut)
 
 
 def failure(error: BaseException, reason: str, step: RunningStep, *, notify: bool = True) -> Ending:

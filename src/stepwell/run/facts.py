@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from stepwell.model.claimed import ClaimedStep
+from stepwell.model.features import PROCESS
 from stepwell.model.step import StepRef
+from stepwell.share.ranges import HashRange, Partition, UniqueId
 
 
 class StepFacts(StepRef):
@@ -67,6 +69,14 @@ class StepFacts(StepRef):
     def relatable(self) -> tuple[str, str] | None:
         kind, of = self._facts.relatable_type, self._facts.relatable_id
         return None if kind is None or of is None else (kind, of)
+
+    @property
+    def partition(self) -> Partition:
+        """The part of its entities that a task of a main process has; everything for all other steps."""
+        if self._facts.belongs_to != PROCESS or self._facts.relatable_id is None:
+            return UniqueId().partitions()[0]
+        number, _, resources = self._facts.relatable_id.partition("/")
+        return HashRange(int(resources)).partitions()[int(number) - 1]
 
     @property
     def attempts(self) -> int:

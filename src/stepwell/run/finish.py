@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from stepwell.define.transport import from_wire
 from stepwell.enqueue.create import Creator
@@ -19,6 +19,9 @@ from stepwell.store.engine import agenda, runs
 from stepwell.store.engine.runs import LogEntry, Success
 
 T = TypeVar("T")
+# Called with the endings of runs whose steps belong to a feature, in the transaction that writes them; returns, in the
+# same order, what is written instead.
+OnEnding: TypeAlias = Callable[[Transaction, Sequence[Ended]], Sequence[Ended]]
 
 # Three rescues can be bad luck; if a fourth process dies while running the step, the step is the cause.
 MAX_RESCUES: Final = 3
@@ -31,6 +34,11 @@ class Finisher:
         self._database = database
         self._creator = creator or Creator(database)
         self._events = events or Events()
+        self._on_ending: dict[str, OnEnding] = {}
+
+    def on_ending(self, feature: str, hook: OnEnding) -> None:
+        """Let a feature decide how the runs of its steps end. The endings of all other steps do not pay for it."""
+        self._on_ending[feature] = hook
 
     def write(self, claim: Claim, ending: Ending) -> State | None:
         """One ending, in a transaction of its own."""
@@ -60,6 +68,7 @@ class Finisher:
         return [states[id(pair)] if id(pair) in states else self.write(*pair) for pair in endings], done
 
     def _write_plain(self, tx: Transaction, endings: Sequence[Ended]) -> list[State | None]:
+        endings = self._decided_by_features(tx, endings)
         done = {
             id(pair): Success(pair[0], pair[1].response, pair[1].duration)
             for pair in endings
@@ -73,7 +82,16 @@ class Finisher:
         self._open_returned(tx, endings, written)
         return written
 
+    def _decided_by_features(self, tx: Transaction, endings: Sequence[Ended]) -> Sequence[Ended]:
+        for feature, hook in self._on_ending.items():
+            places = [place for place, (claim, _) in enumerate(endings) if claim.step.belongs_to == feature]
+            if places:
+                decided = dict(zip(places, hook(tx, [endings[place] for place in places]), strict=True))
+                endings = [decided.get(place, pair) for place, pair in enumerate(endings)]
+        return endings
+
     def _write_one(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:
+        ((claim, ending),) = self._decided_by_features(tx, [(claim, ending)])
         state = self._write(tx, claim, ending)
         self._open_returned(tx, [(claim, ending)], [state])
         return state
@@ -196,8 +214,11 @@ def _apply(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list
             return runs.check_again(tx, **lease, dispatch_after=when, stage=stage, actor=actor, now=now)
         case "not_completed":
             return runs.not_completed(
-                tx, **lease, dispatch_after=when, limit=ending.limit, error=error, stage=stage, actor=actor, now=now
-            )
+                tx, **lease, dispatch_after=when, limit=ending.limit, cut=ending.cut, error=error, stage=stage,
+                actor=actor, now=now,
+            )  # fmt: skip
+        case "run_again":
+            return runs.run_again(tx, **lease, dispatch_after=when, actor=actor, now=now)
         case "rescue":
             return runs.rescue(
                 tx, **lease, dispatch_after=when, limit=ending.limit, began=True, error=error, actor=actor, now=now

@@ -14,6 +14,7 @@ from stepwell.model import codec
 from stepwell.model.claimed import ClaimedStep
 from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
+from stepwell.model.features import WORKFLOW
 from stepwell.model.step import StepRef
 from stepwell.run.children import NewChildren
 from stepwell.run.facts import StepFacts
@@ -100,7 +101,7 @@ class RunningStep(StepFacts):
 
         Read from the database by the first use.
         """
-        if self._workflow is None and self._facts.declared and self.running_steps is not None:
+        if self._workflow is None and self._facts.belongs_to == WORKFLOW and self.running_steps is not None:
             self._workflow = read_request(self.running_steps.database, self.workflow_id)
         return self._workflow
 

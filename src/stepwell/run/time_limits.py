@@ -70,4 +70,4 @@ def abandoned(claim: Claim, registry: Registry) -> Ending:
     step = claim.step
     message = f"run abandoned {step.cooldown:g} s after its timeout of {step.timeout:g} s"
     _LOGGER.warning("step %d (%s): %s", claim.step_id, step.action, message)
-    return not_completed(step.cooldown, registry[step.action].policy.max_not_completed, message)
+    return not_completed(step.cooldown, registry[step.action].policy.max_not_completed, message, cut=True)

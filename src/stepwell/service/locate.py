@@ -24,10 +24,12 @@ _MAIN: Final = ("__main__", "__mp_main__")  # multiprocessing uses the second na
 _OURS: Final = (os.path.dirname(os.path.dirname(__file__)) + os.sep, importlib.__file__, "<")
 
 
+class Loadable:
+    """The base of what such a name may stand for, so that the loader need not import it: `Stepwell`."""
+
+
 def load_app(name: str) -> Stepwell:
     """Import the app. The name must come from the command line or the configuration, never from data."""
-    from stepwell.app import Stepwell
-
     module_name, _, attribute = name.partition(":")
     if not module_name or not attribute:
         raise AppNotFound(f"{name!r} does not name an app: use module:variable, for example shop.jobs:app")
@@ -36,15 +38,20 @@ def load_app(name: str) -> Stepwell:
         if not hasattr(app, part):
             raise AppNotFound(f"module {module_name} has no variable {attribute!r}")
         app = getattr(app, part)
-    if callable(app) and not isinstance(app, Stepwell):
+    if callable(app) and not _is_app(app):
         _refuse_arguments(name, app)
         with _as_app_not_found(f"{name} cannot be called"):
             app = app()
-    if not isinstance(app, Stepwell):
+    if not _is_app(app):
         raise AppNotFound(
             f"{name} is of type {type(app).__name__}: an app is a Stepwell, or a function that returns one"
         )
-    return app
+    found: Stepwell = app
+    return found
+
+
+def _is_app(value: object) -> bool:
+    return isinstance(value, Loadable)
 
 
 def _module(name: str) -> ModuleType:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
-from stepwell.store.changes import Change, ChangeHooks, WorkflowChange
+from stepwell.store.changes import Change, ChangeHooks, Touched, WorkflowChange
 from stepwell.store.conflict import Conflict
 from stepwell.store.connections import Connections, Settings
 from stepwell.store.database import Database
@@ -20,7 +20,7 @@ from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener, Wake
 
 __all__ = [
-    "Change", "ChangeHooks", "Conflict", "Database", "Listener", "Transaction", "Wake", "WorkflowChange",
+    "Change", "ChangeHooks", "Conflict", "Database", "Listener", "Touched", "Transaction", "Wake", "WorkflowChange",
     "open_database",
 ]  # fmt: skip
 

@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     error: str | None = None
     duration: float | None = None
-    declared: bool = False  # the step is part of a declared workflow
+    belongs_to: str | None = None  # the feature that follows the changes of this step
 
 
 class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,13 +49,16 @@ class WorkflowChange(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     at: datetime
     execution: Any = None  # `store.engine.workflows.Execution`, if it settled
+    belongs_to: str | None = None  # the feature that follows the changes of this workflow
 
 
 InTransaction: TypeAlias = Callable[["Transaction", Sequence[Change]], None]
 AfterCommit: TypeAlias = Callable[[Sequence[Change]], None]
 OnClaim: TypeAlias = Callable[["Transaction", "list[ClaimedStep]"], "list[ClaimedStep]"]
 InTick: TypeAlias = Callable[["Transaction", str, str, datetime], int]
-BeforeCommit: TypeAlias = Callable[["Transaction"], None]
+# The steps (by id) or workflows (by UUID) of a feature that a transaction touched, with who changed each last.
+Touched: TypeAlias = dict[int | str, str | None]
+BeforeCommit: TypeAlias = Callable[["Transaction", Touched], None]
 AfterWorkflowCommit: TypeAlias = Callable[[Sequence[WorkflowChange]], None]
 
 
@@ -66,9 +69,9 @@ class ChangeHooks:
         self._in_transaction: list[InTransaction] = []
         self._after_commit: list[AfterCommit] = []
         self._is_active: list[Callable[[], bool]] = []
-        self._on_claim: list[OnClaim] = []
+        self._on_claim: dict[str, OnClaim] = {}
         self._in_tick: list[InTick] = []
-        self._before_commit: list[BeforeCommit] = []
+        self._before_commit: dict[str, list[BeforeCommit]] = {}
         self._after_workflow_commit: list[AfterWorkflowCommit] = []
         self._follows_workflows: list[Callable[[], bool]] = []
 
@@ -81,12 +84,12 @@ class ChangeHooks:
         self._after_commit.append(hook)
         self._is_active.append(is_active)
 
-    def on_claim(self, hook: OnClaim) -> None:
-        """Call `hook` with claimed steps that are part of declared workflows, in the transaction of the claim.
+    def on_claim(self, feature: str, hook: OnClaim) -> None:
+        """Call `hook` with the claimed steps that belong to a feature, in the transaction of the claim.
 
-        It returns the steps as they will run, with what they take from other steps.
+        It returns the steps, in the same order, as they will run: with what they take from other rows.
         """
-        self._on_claim.append(hook)
+        self._on_claim[feature] = hook
 
     def in_tick(self, hook: InTick) -> None:
         """Call `hook(tx, group, actor, now)` in a tick that found undecided steps or gates that are due.
@@ -95,9 +98,12 @@ class ChangeHooks:
         """
         self._in_tick.append(hook)
 
-    def before_commit(self, hook: BeforeCommit) -> None:
-        """Call `hook` at the end of every transaction that touched declared workflows (`Transaction.touched`)."""
-        self._before_commit.append(hook)
+    def before_commit(self, feature: str, hook: BeforeCommit) -> None:
+        """Call `hook` at the end of every transaction that changed steps which belong to a feature.
+
+        Other transactions pay nothing for it.
+        """
+        self._before_commit.setdefault(feature, []).append(hook)
 
     def after_workflow_commit(self, hook: AfterWorkflowCommit, is_active: Callable[[], bool] = lambda: True) -> None:
         """Call `hook` with the changes of workflows of every committed transaction, while `is_active` returns True."""
@@ -121,16 +127,19 @@ class ChangeHooks:
             hook(tx, changes)
 
     def prepare(self, tx: Transaction, steps: list[ClaimedStep]) -> list[ClaimedStep]:
-        for hook in self._on_claim:
-            steps = hook(tx, steps)
+        for feature, hook in self._on_claim.items():
+            places = [place for place, step in enumerate(steps) if step.belongs_to == feature]
+            if places:
+                for place, step in zip(places, hook(tx, [steps[place] for place in places]), strict=True):
+                    steps[place] = step
         return steps
 
     def decide(self, tx: Transaction, group: str, actor: str, now: datetime) -> int:
         return sum(hook(tx, group, actor, now) for hook in self._in_tick)
 
-    def finalize(self, tx: Transaction) -> None:
-        for hook in self._before_commit:
-            hook(tx)
+    def finalize(self, tx: Transaction, feature: str, touched: Touched) -> None:
+        for hook in self._before_commit.get(feature, ()):
+            hook(tx, touched)
 
     def committed(self, changes: Sequence[Change], workflow_changes: Sequence[WorkflowChange] = ()) -> None:
         if changes:

@@ -36,7 +36,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
     "changed_columns": dict.fromkeys(
         (SQLITE, POSTGRES),
         "id AS step_id, workflow_id, action, changed_from AS from_state, state AS to_state, reason, actor,\n"
-        "    updated_at AS at, attempts AS attempt, last_error AS error, duration, declared",
+        "    updated_at AS at, attempts AS attempt, last_error AS error, duration, belongs_to",
     ),
     # Only the run that holds the lease may write.
     "holder": dict.fromkeys(
@@ -48,6 +48,10 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
     "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true"),
     # Whether the run has begun: the caller or the row knows.
     "has_begun": dict.fromkeys((SQLITE, POSTGRES), "(begun OR CAST(:began AS boolean))"),
+    # A cut at the timeout, of the execution of a cron job.
+    "spends_attempt": dict.fromkeys(
+        (SQLITE, POSTGRES), "(CAST(:cut AS boolean) AND belongs_to IS NOT NULL AND belongs_to = 'schedule')"
+    ),
     # Completed, or Running until the children have concluded.
     "own_code_done": dict.fromkeys(
         (SQLITE, POSTGRES),
@@ -68,6 +72,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))",
     ),
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
+    "database_time": {SQLITE: "strftime('%Y-%m-%d %H:%M:%f000', 'now')", POSTGRES: "now()"},
 }
 
 
@@ -145,6 +150,39 @@ def _outdated(rows: str) -> str:
     )
 
 
+def _returned(row: str) -> str:
+    """The status on the agenda of a step that returns to Pending.
+
+    A task of a main process whose run did not complete it is held until the reschedule beat clears it.
+    """
+    return (
+        f"CASE WHEN {row}.belongs_to = 'process' AND {row}.reason = 'not_completed' THEN 'held' "
+        f"WHEN {row}.placed THEN 'unchecked' ELSE 'new' END"
+    )
+
+
+def _lease_is_dead(arguments: str) -> str:
+    """Whether the lease of a step has ended, by `step, worker, time`; the worker is NULL if it has no row any more."""
+    step, worker, now = _split(arguments)
+    return f"({worker}.id IS NULL OR {worker}.alive_until <= {now} OR {step}.lease_deadline <= {now})"
+
+
+def _task_state(arguments: str) -> str:
+    """The state of a task of a main process, by its `step, worker, time`. A task without a step is completed.
+
+    What was ended from outside while it ran is running until its process has ended: another run must not begin.
+    """
+    step = _split(arguments)[0]
+    dead = _lease_is_dead(arguments)
+    return (
+        f"CASE WHEN {step}.state = 'Running' AND {step}.lease_worker IS NOT NULL AND {dead} THEN 'dead'\n"
+        f"     WHEN {step}.state = 'Running' OR {step}.lease_worker IS NOT NULL AND NOT {dead} THEN 'running'\n"
+        f"     WHEN {step}.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') THEN 'error'\n"
+        f"     WHEN {step}.state = 'Pending' AND {step}.reason = 'not_completed' THEN 'not_completed'\n"
+        f"     WHEN {step}.state IN ('Pending', 'Dispatched') THEN 'new' ELSE 'completed' END"
+    )
+
+
 def _agenda_entry(row: str) -> str:
     return (
         f"{row}.\"group\", coalesce({row}.queue, 'default'), {row}.action, "
@@ -183,7 +221,7 @@ def _unconcluded_entry(row: str) -> str:
     return (
         f'{row}.id, {row}.block_uuid, {row}.type, {row}."index", '
         f"{row}.state NOT IN ('Pending', 'Dispatched', 'Running') AND {row}.lease_worker IS NULL, "
-        f"CASE WHEN {row}.declared THEN {row}.workflow_id END"
+        f"CASE WHEN {row}.belongs_to = 'workflow' THEN {row}.workflow_id END"
     )
 
 
@@ -255,9 +293,25 @@ def _whole(value: str) -> str:
     )
 
 
+def _rows_sqlite(arguments: str) -> str:
+    """The rows of a parameter with a JSON array of arrays: `:rows, id bigint, name text`."""
+    parameter, *columns = _split(arguments)
+    places = ", ".join(f"json_extract(value, '$[{at}]') AS {each.split()[0]}" for at, each in enumerate(columns))
+    return f"(SELECT {places} FROM json_each({parameter}))"
+
+
+def _rows_postgres(arguments: str) -> str:
+    parameter, *columns = _split(arguments)
+    places = ", ".join(
+        f"CAST(value ->> {at} AS {kind}) AS {name}" for at, (name, kind) in enumerate(map(str.split, columns))
+    )
+    return f"(SELECT {places} FROM json_array_elements(CAST({parameter} AS json)))"
+
+
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
+    "returned": _returned, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,
@@ -269,11 +323,13 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "to": _to_sqlite,
     "to_after_children": _to_sqlite,
     "batch_to": _batch_to,
+    "rows": _rows_sqlite,
     "moment": _moment,
     "uuid": _uuid,
     "whole": _whole,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
+    "rows": _rows_postgres,
     "to": _to_postgres,
     "to_after_children": _to_after_children_postgres,
     "sqlite": lambda what: "",

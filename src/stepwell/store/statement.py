@@ -144,8 +144,8 @@ def _transition(function: Verb[P, list[Change]], wake: Wake | None) -> Verb[P, l
             if wake is not None:
                 tx.wake(wake)
             for each in changes:
-                if each.declared:
-                    tx.touch(each.workflow_id, each.actor)
+                if each.belongs_to is not None:
+                    tx.touch_step(each, each.step_id, each.actor)
             tx.changed([each for each in changes if each.from_state is not each.to_state])
         return changes
 

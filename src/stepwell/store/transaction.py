@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from stepwell.store.changes import Change, ChangeHooks, WorkflowChange
+from stepwell.model.features import WORKFLOW
+from stepwell.store.changes import Change, ChangeHooks, Touched, WorkflowChange
 
 if TYPE_CHECKING:
     from stepwell.model.claimed import ClaimedStep
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 # SQLite stores any bytes as text: what is no UTF-8 is read with this character in its place.
 UNREADABLE_TEXT: Final = "\N{REPLACEMENT CHARACTER}"
+NO_COLUMNS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Transaction(ABC):
@@ -30,7 +33,7 @@ class Transaction(ABC):
         self._hooks = hooks
         self.changes: list[Change] = []  # for the hooks that run after the commit
         self.workflow_changes: list[WorkflowChange] = []
-        self.touched: dict[str, str | None] = {}  # declared workflows with changed steps, and who changed them last
+        self._touched: dict[str, Touched] = {}  # by feature
 
     @property
     def collects_changes(self) -> bool:
@@ -43,19 +46,31 @@ class Transaction(ABC):
             self.changes += changes
             self._hooks.changed(self, changes)
 
-    def touch(self, workflow_id: str | None, actor: str | None) -> None:
-        """A step of this declared workflow changed: its state is settled at the end of the transaction."""
-        if workflow_id is not None:
-            self.touched[workflow_id] = actor
+    def workflow_changed(self, change: WorkflowChange) -> None:
+        """The same for a change of the state of a declared workflow."""
+        self.workflow_changes.append(change)
+        if change.belongs_to is not None:
+            self.touch(change.belongs_to, change.workflow_id, change.actor)
+
+    def touch(self, feature: str, which: int | str | None, actor: str | None) -> None:
+        """A step or a workflow that belongs to a feature changed: its hook is called at the end of the transaction."""
+        if which is not None:
+            self._touched.setdefault(feature, {})[which] = actor
+
+    def touch_step(self, step: Change | ClaimedStep, step_id: int, actor: str | None) -> None:
+        """A step changed: touch what belongs to its feature, the workflow or the step itself."""
+        if step.belongs_to is not None:
+            self.touch(step.belongs_to, step.workflow_id if step.belongs_to == WORKFLOW else step_id, actor)
 
     def prepare(self, steps: list[ClaimedStep]) -> list[ClaimedStep]:
-        """The claimed steps with what their declared workflows pass to them."""
+        """The claimed steps with what their features pass to them."""
         return self._hooks.prepare(self, steps)
 
     @contextmanager
     def undone_if(self, errors: tuple[type[Exception], ...]) -> Iterator[None]:
         """If one of these errors is raised inside, what was written inside is undone, and the transaction can go on."""
-        changes, workflow_changes, touched = len(self.changes), len(self.workflow_changes), dict(self.touched)
+        changes, workflow_changes = len(self.changes), len(self.workflow_changes)
+        touched = {feature: dict(which) for feature, which in self._touched.items()}
         self.execute("SAVEPOINT part", {})
         try:
             yield
@@ -63,14 +78,15 @@ class Transaction(ABC):
             self.execute("ROLLBACK TO SAVEPOINT part", {})
             self.execute("RELEASE SAVEPOINT part", {})
             del self.changes[changes:], self.workflow_changes[workflow_changes:]
-            self.touched = touched
+            self._touched = touched
             raise
         self.execute("RELEASE SAVEPOINT part", {})
 
     def finalize(self) -> None:
         """Call the hooks that run at the end of a transaction, before its commit."""
-        if self.touched:
-            self._hooks.finalize(self)
+        while self._touched:  # a hook may touch what belongs to another feature
+            feature = next(iter(self._touched))
+            self._hooks.finalize(self, feature, self._touched.pop(feature))
 
     @abstractmethod
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
@@ -85,8 +101,10 @@ class Transaction(ABC):
         """How many rows the statement changed."""
 
     @abstractmethod
-    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert many rows in the fastest way that the database has."""
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], same: Mapping[str, Any] = NO_COLUMNS
+    ) -> None:
+        """Insert many rows in the fastest way that the database has; `same` are columns with one value in all rows."""
 
     @abstractmethod
     def timestamp(self, when: datetime) -> str:

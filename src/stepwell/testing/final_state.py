@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepwell.model import codec
+from stepwell.model.features import WORKFLOW
 from stepwell.model.states import State
 from stepwell.model.step import Step
 from stepwell.testing.assertions import all_steps
@@ -37,7 +38,9 @@ class FinalState:
         for step in steps.values():  # parents are older than their children
             above = "" if step.parent_step_id is None else f"{places[step.parent_step_id]} > "
             places[step.id] = f"{above}{_described(step)}"
-        runs = {step.workflow_id for step in steps.values() if step.declared and step.workflow_id is not None}
+        runs = {
+            step.workflow_id for step in steps.values() if step.belongs_to == WORKFLOW and step.workflow_id is not None
+        }
         rows = [app.workflows.run(workflow_id).row() for workflow_id in sorted(runs)]
         return cls(
             Counter((places[step.id], repr(compare(step))) for step in steps.values()),

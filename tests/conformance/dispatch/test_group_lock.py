@@ -17,6 +17,7 @@ from stepwell.dispatch.lock import LOCK_SECONDS, GroupLock
 from stepwell.dispatch.tick import Tick, TickReport
 from stepwell.model.errors import LockLost
 from stepwell.store.engine import ticks
+from stepwell.store.engine.reading import GroupRow
 from stepwell.testing import ManualClock, behave
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import GROUP, expect_line, process, run_level, send_line, tick, wait_for_exit
@@ -34,8 +35,8 @@ def _release(app: Stepwell, lock: GroupLock) -> int:
     )
 
 
-def _row(app: Stepwell) -> dict[str, Any]:
-    (row,) = [row for row in app.groups() if row["group"] == GROUP]
+def _row(app: Stepwell) -> GroupRow:
+    (row,) = [row for row in app.groups() if row.group == GROUP]
     return row
 
 
@@ -43,9 +44,9 @@ def test_a_lock_has_an_owner_a_token_and_a_deadline(engine: Engine) -> None:
     lock = _take(engine.app, "first")
     assert lock is not None
     row = _row(engine.app)
-    assert (row["lock_owner"], row["lock_token"]) == ("first", lock.token)
-    assert row["lock_deadline"] == engine.clock.now() + timedelta(seconds=LOCK_SECONDS)
-    assert row["current_tick_id"] == lock.tick
+    assert (row.lock_owner, row.lock_token) == ("first", lock.token)
+    assert row.lock_deadline == engine.clock.now() + timedelta(seconds=LOCK_SECONDS)
+    assert row.current_tick_id == lock.tick
 
 
 def test_nobody_else_gets_a_lock_that_is_held(engine: Engine) -> None:
@@ -54,7 +55,7 @@ def test_nobody_else_gets_a_lock_that_is_held(engine: Engine) -> None:
     assert _take(engine.app, "first") is None  # a second tick of the same dispatcher is somebody else, too
     engine.clock.advance(LOCK_SECONDS - 0.001)
     assert _take(engine.app, "second") is None
-    assert _row(engine.app)["lock_owner"] == "first"
+    assert _row(engine.app).lock_owner == "first"
 
 
 def test_a_group_that_is_locked_is_left_out_and_the_others_are_ticked(engine: Engine) -> None:
@@ -73,7 +74,7 @@ def test_a_lock_past_its_deadline_is_taken_over_with_a_new_token(engine: Engine)
     assert first is not None
     assert second is not None
     assert second.token == first.token + 1
-    assert _row(engine.app)["lock_owner"] == "second"
+    assert _row(engine.app).lock_owner == "second"
 
 
 def test_only_the_owner_releases_a_lock(engine: Engine) -> None:
@@ -83,9 +84,9 @@ def test_only_the_owner_releases_a_lock(engine: Engine) -> None:
     assert first is not None
     assert second is not None
     assert _release(engine.app, first) == 0
-    assert _row(engine.app)["lock_owner"] == "second"
+    assert _row(engine.app).lock_owner == "second"
     assert _release(engine.app, second) == 1
-    assert _row(engine.app)["lock_owner"] is None
+    assert _row(engine.app).lock_owner is None
     assert _take(engine.app, "third") is not None
 
 
@@ -119,7 +120,7 @@ def test_of_many_that_want_a_lock_at_once_one_gets_it(shared_database_url: str) 
     for thread in threads:
         thread.join()
     (winner,) = [lock for lock in taken if lock is not None]
-    assert _row(apps[0])["lock_owner"] == winner.owner
+    assert _row(apps[0]).lock_owner == winner.owner
     for app in apps:
         app.close()
 
@@ -164,7 +165,7 @@ def test_a_tick_that_was_overtaken_commits_nothing_more(engine: Engine, place: i
         assert f"tick:{lost.tick}" not in actors
         assert quick[0].changed
         assert f"tick:{quick[0].tick}" in actors
-        assert _row(engine.app)["lock_owner"] is None
+        assert _row(engine.app).lock_owner is None
 
 
 def test_a_tick_that_was_overtaken_leaves_the_lock_of_its_successor_alone(engine: Engine) -> None:
@@ -172,7 +173,7 @@ def test_a_tick_that_was_overtaken_leaves_the_lock_of_its_successor_alone(engine
     with engine.worker():
         lost = _overtaken(engine, 1, lambda: _take(engine.app, "successor"))
     assert isinstance(lost.error, LockLost)
-    assert _row(engine.app)["lock_owner"] == "successor"
+    assert _row(engine.app).lock_owner == "successor"
     assert engine.state("root") == "Pending"
 
 
@@ -283,12 +284,12 @@ def test_three_dispatchers_on_one_group_dispatch_every_step_once(shared_database
                 send_line(child)
             for child in children:
                 wait_for_exit(child)
-        assert app.stats()["states"]["Dispatched"] == 300
+        assert app.stats().states["Dispatched"] == 300
         count = (
             "SELECT count(*) AS n, count(DISTINCT step_id) AS steps FROM step_transitions WHERE to_state = 'Dispatched'"
         )
         (row,) = app.database.read(lambda tx: tx.fetch(count, {}))
         assert (row["n"], row["steps"]) == (300, 300)
-        assert sum(kept["steps_dispatched"] for kept in app.ticks(GROUP, 1_000)) == 300
+        assert sum(kept.steps_dispatched for kept in app.ticks(GROUP, 1_000)) == 300
         assert app.check_invariants() == []
         runner.close()

@@ -101,7 +101,7 @@ with Stepwell(url) as app:
 """
             with process(script, shared_database_url) as (child,):
                 assert wait_for_exit(child).strip() == str(ALL)
-        assert app.ticks(GROUP, 1)[0]["owner"] == "another process"
+        assert app.ticks(GROUP, 1)[0].owner == "another process"
 
 
 def test_early_ends_alternate_with_full_ticks_while_cascades_go_on(engine: Engine) -> None:
@@ -193,7 +193,7 @@ def test_the_bound_holds_for_dispatchers_that_tick_different_groups_at_once(shar
             mine.close()
         runner.close()
         assert not any(failures)
-        assert app.stats()["states"]["Dispatched"] == 10
+        assert app.stats().states["Dispatched"] == 10
 
 
 def test_the_limit_is_applied_after_eligibility(engine: Engine) -> None:
@@ -238,7 +238,7 @@ def test_an_undispatchable_step_of_high_priority_blocks_nobody(engine: Engine, m
     report = tick(engine.app, batch_limit=10)
     runner.close()
     assert report.dispatched == 10
-    assert engine.app.stats()["states"]["Pending"] == 5
+    assert engine.app.stats().states["Pending"] == 5
 
 
 def test_a_step_that_no_live_worker_serves_waits_pending_and_unspent(engine: Engine) -> None:

@@ -27,13 +27,13 @@ def test_a_tick_that_changed_rows_is_kept_with_what_each_phase_did(engine: Engin
         engine.plant("one, two", group=GROUP)
         report = tick(engine.app, owner="me")
     (kept,) = engine.app.ticks(GROUP)
-    assert (kept["id"], kept["group"], kept["owner"], kept["error"]) == (report.tick, GROUP, "me", None)
-    assert kept["steps_dispatched"] == 2
-    assert [(phase["phase"], phase["rows"]) for phase in kept["progress"]] == [
+    assert (kept.id, kept.group, kept.owner, kept.error) == (report.tick, GROUP, "me", None)
+    assert kept.steps_dispatched == 2
+    assert [(phase["phase"], phase["rows"]) for phase in kept.progress] == [
         (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0), (9, 0), (10, 2),
     ]  # fmt: skip
-    assert [phase["found"] for phase in kept["progress"] if "found" in phase] == [2]
-    assert kept["started_at"] == kept["ended_at"] == engine.clock.now()
+    assert [phase["found"] for phase in kept.progress if "found" in phase] == [2]
+    assert kept.started_at == kept.ended_at == engine.clock.now()
     assert engine["one"].tick_id == report.tick
     assert engine.history("one")[-1].actor == f"tick:{report.tick}"
 
@@ -43,7 +43,7 @@ def test_a_tick_that_ended_early_is_kept_with_the_phases_up_to_that_one(engine: 
     engine.app.cancel(engine.refs["root"], who="tester")
     tick(engine.app)
     (kept,) = engine.app.ticks(GROUP)
-    assert [(phase["phase"], phase["rows"]) for phase in kept["progress"]] == [(2, 0), (3, 1)]
+    assert [(phase["phase"], phase["rows"]) for phase in kept.progress] == [(2, 0), (3, 1)]
 
 
 def test_a_tick_that_only_opened_gates_is_kept(engine: Engine) -> None:
@@ -51,7 +51,7 @@ def test_a_tick_that_only_opened_gates_is_kept(engine: Engine) -> None:
     engine.clock.advance(11)
     report = tick(engine.app)
     assert (report.changed, report.opened) == (1, 1)
-    assert [kept["id"] for kept in engine.app.ticks()] == [report.tick]
+    assert [kept.id for kept in engine.app.ticks()] == [report.tick]
 
 
 def test_a_tick_that_changed_nothing_is_not_kept(engine: Engine) -> None:
@@ -65,9 +65,9 @@ def test_the_group_shows_its_last_tick_and_its_last_dispatch(engine: Engine) -> 
         engine.plant("one", group="gamma")
         engine.clock.advance(5)
         tick(engine.app, "gamma")
-    (gamma,) = [group for group in engine.app.groups() if group["group"] == "gamma"]
-    assert gamma["lock_owner"] is gamma["lock_deadline"] is gamma["current_tick_id"] is None
-    assert gamma["last_tick_completed"] == gamma["last_selected_at"] == engine.clock.now()
+    (gamma,) = [group for group in engine.app.groups() if group.group == "gamma"]
+    assert (gamma.lock_owner, gamma.lock_deadline, gamma.current_tick_id) == (None, None, None)
+    assert gamma.last_tick_completed == gamma.last_selected_at == engine.clock.now()
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_the_tick_log_is_bounded_for_every_group(engine: Engine, quiet_ticks_bet
             if quiet_ticks_between:
                 assert not tick(engine.app, group, ticks_kept=10).changed
     for group in ("alpha", "beta"):
-        kept = [row["id"] for row in engine.app.ticks(group, limit=1_000)]
+        kept = [row.id for row in engine.app.ticks(group, limit=1_000)]
         assert 10 <= len(kept) <= 10 + 100
         assert kept[0] == max(kept)
 
@@ -268,10 +268,10 @@ def test_an_error_in_a_phase_is_logged_releases_the_lock_and_shows_in_the_tick_l
         assert "the disk is on fire" in str(reports[-1].error)
         newest = engine.app.ticks()[0]
         assert len(engine.app.ticks()) > already
-        assert "the disk is on fire" in newest["error"]
-        assert newest["ended_at"] is not None
+        assert "the disk is on fire" in (newest.error or "")
+        assert newest.ended_at is not None
         assert any(line.startswith("[TICK ERROR] group alpha:") for line in _lines(caplog))
-        assert [group["lock_owner"] for group in engine.app.groups() if group["group"] == GROUP] == [None]
+        assert [group.lock_owner for group in engine.app.groups() if group.group == GROUP] == [None]
 
     engine.settle()
     assert engine.states("a", "b", "root", "handler") == {
@@ -304,7 +304,7 @@ def test_what_a_phase_did_before_an_error_in_a_later_one_stays(engine: Engine) -
     assert report.error is not None
     assert engine.states("a", "b") == {"a": "Skipped", "b": "Pending"}
     kept = engine.app.ticks()[0]
-    assert {phase["name"]: phase["rows"] for phase in kept["progress"] if phase["rows"]} == {"skip_children": 1}
+    assert {phase["name"]: phase["rows"] for phase in kept.progress if phase["rows"]} == {"skip_children": 1}
     engine.settle()
     assert engine.state("b") == "Cancelled"
 
@@ -324,7 +324,7 @@ def test_a_dispatch_that_met_a_conflict_is_logged_once(engine: Engine, monkeypat
         report = tick(engine.app)
     assert tries == [1, 1]
     assert [phase["phase"] for phase in report.phases] == [2, 3, 4, 5, 6, 7, 8, 9, 10]
-    assert report.dispatched == engine.app.ticks()[0]["steps_dispatched"] == 1
+    assert report.dispatched == engine.app.ticks()[0].steps_dispatched == 1
 
 
 def test_a_dispatch_that_was_rolled_back_is_not_logged(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_a_dispatch_that_was_rolled_back_is_not_logged(engine: Engine, monkeypat
         engine.plant("one", group=GROUP)
         (report,) = engine.app.dispatch_once()
     assert (report.dispatched, engine.state("one")) == (0, "Pending")
-    assert engine.app.ticks()[0]["steps_dispatched"] == 0
+    assert engine.app.ticks()[0].steps_dispatched == 0
 
 
 def test_the_progress_of_a_tick_is_json_that_plain_sql_can_read(engine: Engine) -> None:

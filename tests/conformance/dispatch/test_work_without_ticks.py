@@ -194,7 +194,7 @@ def test_a_rescued_step_begins_again_without_a_tick_of_its_group(engine: Engine,
         assert set(_claimed(engine, dead)) == {"root", "second"}
         if held:
             for group in engine.app.groups():
-                assert lock.acquire(engine.app.database, group["group"], "a dead dispatcher", 3_600.0)
+                assert lock.acquire(engine.app.database, group.group, "a dead dispatcher", 3_600.0)
         engine.clock.advance(ALIVE_SECONDS + 1)
         assert len(engine.app.reaper().round().rescued) == 2
         with engine.worker() as runner:

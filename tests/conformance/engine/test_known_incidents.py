@@ -92,7 +92,7 @@ def test_one_undispatchable_step_of_high_priority_does_not_block_hundreds(engine
     engine.app.enqueue_many(NewStep(action="behave", group=GROUP) for _ in range(660))
     with engine.worker(slots=400):
         engine.tick()
-    assert engine.app.stats()["states"] | {"Pending": 1, "Dispatched": 660} == engine.app.stats()["states"]
+    assert engine.app.stats().states | {"Pending": 1, "Dispatched": 660} == engine.app.stats().states
 
 
 # A lock without an owner is released by the wrong tick (F25, F28) ----------------------------------------------
@@ -111,8 +111,8 @@ def test_a_slow_tick_does_not_release_the_lock_of_the_one_that_overtook_it(engin
     slow._run_fenced = pausing  # type: ignore[method-assign]
     engine.plant("ready", group=GROUP)
     assert slow.run(GROUP).error is not None
-    (row,) = [group for group in engine.app.groups() if group["group"] == GROUP]
-    assert (row["lock_owner"], row["lock_token"]) == ("the other", taken[0])
+    (row,) = [group for group in engine.app.groups() if group.group == GROUP]
+    assert (row.lock_owner, row.lock_token) == ("the other", taken[0])
 
 
 def _take_over(tx: Any, engine: Engine) -> int:
@@ -146,7 +146,7 @@ def test_a_step_that_is_dispatched_once_is_claimed_once_by_many_processes(shared
         app.enqueue_many(NewStep(action="behave") for _ in range(200))
         runner = app.inline_runner(slots=200)
         app.dispatcher().run_until_quiet()
-        assert app.stats()["states"]["Dispatched"] == 200
+        assert app.stats().states["Dispatched"] == 200
         with process(_CLAIMS, shared_database_url, count=4) as children:
             for child in children:
                 expect_line(child, "ready")
@@ -155,7 +155,7 @@ def test_a_step_that_is_dispatched_once_is_claimed_once_by_many_processes(shared
             claims = [line for child in children for line in wait_for_exit(child).splitlines()]
         runner.close()
         assert len(claims) == len(set(claims)) == 200
-        assert app.stats()["states"]["Running"] == 200
+        assert app.stats().states["Running"] == 200
 
 
 def test_a_worker_that_was_thought_dead_does_not_overwrite_the_new_run(engine: Engine) -> None:
@@ -215,7 +215,7 @@ def test_a_step_that_ended_between_dispatch_and_pick_up_is_not_run(engine: Engin
             engine.tick()
     assert len(engine.history("step")) == 3
     assert engine["step"].attempts == 0
-    assert engine.app.stats()["agenda"] == {}
+    assert engine.app.stats().agenda == {}
 
 
 def test_a_step_that_was_cancelled_while_it_ran_is_not_run_again_whatever_its_code_says(engine: Engine) -> None:
@@ -240,7 +240,7 @@ def test_throttled_work_spends_nothing_and_is_no_error(engine: Engine) -> None:
     assert not step.is_throttled
     assert all(transition.error is None for transition in engine.history("step"))
     assert Counter(engine.path("step"))["Running"] == 26
-    assert all(kept["error"] is None for kept in engine.app.ticks(limit=1_000))
+    assert all(kept.error is None for kept in engine.app.ticks(limit=1_000))
 
 
 # Second-precision timestamps break round robin -----------------------------------------------------------------

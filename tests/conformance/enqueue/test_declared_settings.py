@@ -127,7 +127,7 @@ def test_a_declaration_that_has_not_changed_is_not_written_again(bare: Stepwell,
     assert bare.reader.jobs() == [before]
     declare(bare, clock, timeout=6)
     (after,) = bare.reader.jobs()
-    assert (after["timeout"], after["recorded_at"] > before["recorded_at"]) == (6.0, True)
+    assert (after.timeout, after.recorded_at > before.recorded_at) == (6.0, True)
 
 
 def test_the_inline_runner_and_workers_record_what_their_jobs_declare(app: Stepwell) -> None:
@@ -135,7 +135,109 @@ def test_the_inline_runner_and_workers_record_what_their_jobs_declare(app: Stepw
     def seen() -> None: ...
 
     app.run_until_idle()
-    assert [(row["name"], row["max_retries"]) for row in app.reader.jobs()] == [("seen", 1)]
+    assert [(row.name, row.max_retries) for row in app.reader.jobs()] == [("seen", 1)]
+
+
+# Before any worker ------------------------------------------------------------------------------------
+
+
+def test_steps_that_are_older_than_any_worker_are_settled_when_one_records_their_job(
+    bare: Stepwell, clock: ManualClock
+) -> None:
+    alone = bare.enqueue("mail", {"to": "ann"})
+    several = bare.enqueue_many([NewStep(action="mail", arguments={"to": "ann"}) for _ in range(3)])
+    row = insert(bare, "action, arguments", """'mail', '{"to": "ann"}'""")
+    made = [*map(bare.step, [alone, *several]), row]
+    assert {settings_of(step) for step in made} == {GENERAL}
+    declare(bare, clock)
+    assert {settings_of(bare.step(step)) for step in made} == {DECLARED}
+    agenda = bare.database.read(
+        lambda tx: tx.fetch("SELECT queue, rank, concurrency_key, key_blocked FROM steps_agenda", {})
+    )
+    assert {tuple(entry.values()) for entry in agenda} == {("emails", 0, "to:ann", True)}
+    assert bare.database.read(lambda tx: tx.fetch("SELECT * FROM steps_unsettled", {})) == []
+
+
+def test_what_such_a_step_was_given_stays(bare: Stepwell, clock: ManualClock) -> None:
+    own = bare.enqueue("mail", {"to": "ann"}, retries=3, timeout=0, queue="default", concurrency_key="mine")
+    declare(bare, clock)
+    assert settings_of(bare.step(own)) == ("default", "high", 3, 0.0, 2.0, "mine", 3)
+
+
+def test_a_step_settled_late_runs_as_declared(app: Stepwell) -> None:
+    step = app.enqueue("mail", {"to": "ann"})
+    plain = insert(app, "action, arguments", """'mail', '{"to": "bob"}'""")
+    tries: list[str] = []
+
+    @app.job(**{**SETTINGS, "concurrency_limit": 1})
+    def mail(to: str) -> None:
+        tries.append(to)
+        raise ValueError
+
+    app.run_until_idle()
+    assert (sorted(tries), {str(app.step(which).state) for which in (step, plain)}) == (["ann", "bob"], {"Failed"})
+
+
+def test_a_step_that_has_begun_keeps_its_settings(app: Stepwell, clock: ManualClock) -> None:
+    step = app.enqueue("mail", {"to": "ann"})
+    app.database.transact(lambda tx: tx.execute("UPDATE steps SET attempts = 1", {}))
+    declare(app, clock)
+    assert settings_of(app.step(step)) == GENERAL
+
+
+def test_steps_that_wait_for_others_are_settled_too_and_inherit_high_priority(
+    bare: Stepwell, clock: ManualClock
+) -> None:
+    parent = NewStep(action="mail", arguments={"to": "ann"})
+    child = NewStep(action="mail", arguments={"to": "bob"}, parent=parent, concurrency_limit=1)
+    other = NewStep(action="file", parent=child)
+    ids = bare.enqueue_many([parent, child, other])
+    declare(bare, clock, "file", priority="default", queue="files", concurrency_key=None)
+    assert bare.step(ids[2]).priority == "default"
+    declare(bare, clock)
+    assert settings_of(bare.step(ids[1])) == ("emails", "high", 0, 5.0, 2.0, "to:bob", 1)
+
+
+def test_a_late_step_whose_key_cannot_be_computed_is_refused_with_the_reason(
+    bare: Stepwell, clock: ManualClock
+) -> None:
+    step = bare.enqueue("mail", {"nobody": 1})
+    declare(bare, clock)
+    found = bare.step(step)
+    assert (str(found.state), found.reason) == ("Failed", "refused")
+    assert "no argument 'to'" in str(found.error_message)
+
+
+def test_the_worker_itself_computes_the_key_of_a_late_step(app: Stepwell) -> None:
+    good, bad = app.enqueue("mail", {"to": "ann"}), app.enqueue("mail", {"to": 1})
+
+    @app.job(concurrency_key=lambda to: "to:" + to)
+    def mail(to: str) -> None: ...
+
+    app.record_jobs()
+    assert app.step(good).concurrency_key == "to:ann"
+    assert (app.step(bad).reason, "cannot be computed" in str(app.step(bad).error_message)) == ("refused", True)
+
+
+def test_the_reaper_settles_what_was_committed_after_its_job_was_recorded(bare: Stepwell, clock: ManualClock) -> None:
+    step = bare.enqueue("mail", {"to": "ann"}, delay=60)
+    kept = bare.database.read(lambda tx: tx.fetch("SELECT * FROM steps_unsettled", {}))[0]
+    declare(bare, clock)
+    assert bare.step(step).timeout == 5.0
+    bare.database.transact(  # as if its transaction had been open meanwhile
+        lambda tx: tx.execute(
+            f"INSERT INTO steps_unsettled (step_id, action, left_out) VALUES ({kept['step_id']}, 'mail', 'timeout')", {}
+        )
+    )
+    bare.database.transact(lambda tx: tx.execute("UPDATE steps SET timeout = 0", {}))
+    bare.reaper().round()
+    assert settings_of(bare.step(step)) == DECLARED
+
+
+def test_more_steps_than_a_batch_are_settled(bare: Stepwell, clock: ManualClock) -> None:
+    bare.enqueue_many([NewStep(action="mail", arguments={"to": "ann"}) for _ in range(1_200)])
+    declare(bare, clock)
+    assert {settings_of(step) for step in bare.steps(limit=2_000)} == {DECLARED}
 
 
 # Keys -------------------------------------------------------------------------------------------------
@@ -231,9 +333,9 @@ def test_a_limit_counts_steps_under_former_names(app: Stepwell) -> None:
 
 def test_an_alias_that_is_dropped_is_forgotten(bare: Stepwell, clock: ManualClock) -> None:
     declare(bare, clock, aliases=["post", "letter"])
-    assert bare.reader.jobs()[0]["aliases"] == ["letter", "post"]
+    assert bare.reader.jobs()[0].aliases == ["letter", "post"]
     declare(bare, clock, aliases=["post"])
-    assert bare.reader.jobs()[0]["aliases"] == ["post"]
+    assert bare.reader.jobs()[0].aliases == ["post"]
     assert settings_of(insert(bare, "action", "'letter'")) == GENERAL
 
 
@@ -270,5 +372,5 @@ def test_eight_processes_record_different_declarations_at_once(shared_database_u
     assert in_processes(_record, [(shared_database_url, retries) for retries in range(8)]) == list(range(8))
     with other_app(shared_database_url) as app:
         rows = app.reader.jobs()
-        assert [row["name"] for row in rows] == sorted(f"job {number}" for number in range(40))
-        assert {row["max_retries"] for row in rows} <= set(range(8))
+        assert [row.name for row in rows] == sorted(f"job {number}" for number in range(40))
+        assert {row.max_retries for row in rows} <= set(range(8))

@@ -24,8 +24,8 @@ def groups_of_all(engine: Engine) -> list[str]:
 
 def test_there_are_ten_groups_in_a_known_order(engine: Engine) -> None:
     groups = engine.app.groups()
-    assert [group["group"] for group in groups] == ROTATION
-    assert all(group["lock_owner"] is None for group in groups)
+    assert [group.group for group in groups] == ROTATION
+    assert all(group.lock_owner is None for group in groups)
 
 
 def test_ten_roots_in_a_row_take_all_ten_groups(engine: Engine) -> None:
@@ -212,8 +212,8 @@ def test_an_explicit_group_is_kept_and_takes_no_place_in_the_rotation(engine: En
 
 def test_a_new_group_gets_a_row_outside_the_rotation_and_is_dispatched(engine: Engine) -> None:
     engine.plant("root(a > b)", group="mine")
-    (row,) = [group for group in engine.app.groups() if group["group"] == "mine"]
-    assert row["rotation"] is None
+    (row,) = [group for group in engine.app.groups() if group.group == "mine"]
+    assert row.rotation is None
     engine.app.enqueue_many(NewStep(action="behave") for _ in range(10))
     assert groups_of_all(engine)[3:] == ROTATION
     engine.settle()

@@ -191,8 +191,8 @@ def test_group_queue_and_priority_are_heeded(engine: Engine) -> None:
     queues = {label: engine[label].queue for label in engine.refs}
     assert queues == {"high": "priority", "candles": "candles", "odd": "default", "mine": "default", "theta": "default"}
     assert (engine["mine"].group, engine["theta"].group) == ("mine", "theta")
-    (row,) = [group for group in engine.app.groups() if group["group"] == "mine"]
-    assert row["rotation"] is None
+    (row,) = [group for group in engine.app.groups() if group.group == "mine"]
+    assert row.rotation is None
     engine.settle()
     assert set(engine.states().values()) == {"Completed"}
 
@@ -236,7 +236,7 @@ def test_thousands_of_rows_are_adopted(engine: Engine) -> None:
     numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {count})"
     engine.change(f"{numbers} INSERT INTO steps (action) SELECT 'behave' FROM n")
     engine.tick()
-    assert engine.app.stats()["agenda"] == {"open": count}
+    assert engine.app.stats().agenda == {"open": count}
 
 
 # What is wrong with a row ---------------------------------------------------------------------------------------------

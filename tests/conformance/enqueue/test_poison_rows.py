@@ -34,7 +34,7 @@ def others_go_on(engine: Engine) -> None:
         engine.app.history(step)
         engine.app.explain(step)
         engine.app.tree(step)
-    assert [report for report in engine.app.ticks(limit=1_000) if report["error"]] == []
+    assert [report for report in engine.app.ticks(limit=1_000) if report.error] == []
 
 
 @pytest.mark.parametrize("depth", [65, 900, 3_000])
@@ -131,6 +131,30 @@ def test_a_row_that_no_statement_can_adopt_is_set_aside(engine: Engine) -> None:
     assert engine.state("before") == "Completed"
 
 
+def test_the_tick_log_and_the_overview_name_the_rows_that_were_set_aside(engine: Engine) -> None:
+    bad = [insert(engine, f"bad {number}", arguments="[1]") for number in range(12)]
+    others_go_on(engine)
+    entries = [phase for tick in engine.app.ticks() for phase in tick.progress if phase["name"] == "set_aside"]
+    assert [(entry["rows"], entry["steps"]) for entry in entries] == [(12, [step.id for step in bad[:10]])]
+    assert "not a JSON object" in entries[0]["why"]
+    rows = engine.app.reader.set_aside()
+    assert [row.id for row in rows] == [step.id for step in reversed(bad)]
+    assert {(row.action, row.reason, "not a JSON object" in (row.error_message or "")) for row in rows} == {
+        ("behave", "refused", True)
+    }
+    engine.app.skip(bad[0], who="ann")
+    assert len(engine.app.reader.set_aside()) == 11
+
+
+def test_the_tick_log_names_a_step_that_no_claim_can_take(engine: Engine) -> None:
+    engine.plant("bad")
+    engine.change(f"UPDATE steps SET attempts = 2147483647 WHERE id = {engine.refs['bad'].id}")
+    others_go_on(engine)
+    if engine.state("bad") == "Failed":  # SQLite counts on
+        entries = [phase for tick in engine.app.ticks() for phase in tick.progress if phase["name"] == "set_aside"]
+        assert [entry["steps"] for entry in entries] == [[engine.refs["bad"].id]]
+
+
 @pytest.mark.parametrize("column", ["created_at", "updated_at"])
 def test_times_that_cannot_be_read_are_refused(engine: Engine, column: str) -> None:
     step = engine.add("old")
@@ -178,7 +202,7 @@ def test_a_step_whose_retries_were_taken_away_fails_and_blocks_nothing(
 ) -> None:
     engine.add("bad", delay=60 if status == "delayed" else None)
     engine.change(f"UPDATE steps SET retries = 1 WHERE id = {engine.refs['bad'].id}")
-    assert engine.app.stats()["agenda"] == {status: 1}
+    assert engine.app.stats().agenda == {status: 1}
     engine.change(f"UPDATE steps SET {change} WHERE id = {engine.refs['bad'].id}")
     others_go_on(engine)
     assert (engine.state("bad"), engine["bad"].reason) == ("Failed", "max_retries_reached")

@@ -257,11 +257,11 @@ def test_after_a_pause_has_returned_nothing_more_is_dispatched_by_other_processe
                 send_line(child)
             expect_line(children[0], "dispatched")
             app.breaker.pause("alice")
-            dispatched = app.stats()["states"]["Dispatched"]
+            dispatched = app.stats().states["Dispatched"]
             for child in children:
                 wait_for_exit(child)
         assert 0 < dispatched < 2_000
-        assert app.stats()["states"]["Dispatched"] == dispatched
+        assert app.stats().states["Dispatched"] == dispatched
         assert app.check_invariants() == []
         runner.close()
 

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from stepwell.model.claimed import Claim
-from stepwell.operate.reaper import RESCUE_SPREAD_SECONDS
+from stepwell.operate.dead_leases import RESCUE_SPREAD_SECONDS
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.finish import MAX_RESCUES
 from stepwell.run.inline import InlineRunner

@@ -74,7 +74,7 @@ def test_a_heartbeat_that_waited_for_another_writer_has_the_time_at_which_it_was
             clock.advance(ALIVE_SECONDS)
         thread.join()
         (worker,) = app.workers()
-        assert worker["heartbeat_at"] == clock.now()
+        assert worker.heartbeat_at == clock.now()
 
 
 # A reaper that was away -------------------------------------------------------------------------------------------

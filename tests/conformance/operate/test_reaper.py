@@ -10,9 +10,9 @@ import pytest
 
 from stepwell import Reschedule, Skip, Stepwell
 from stepwell.events import FailureNotification, GroupStalled, StepRescued
+from stepwell.operate.dead_leases import RESCUE_SPREAD_SECONDS
 from stepwell.operate.reaper import (
     DEAD_WORKER_RETENTION_SECONDS,
-    RESCUE_SPREAD_SECONDS,
     STALLED_SECONDS,
     UNCLAIMED_SECONDS,
 )
@@ -210,13 +210,14 @@ def test_a_worker_whose_heartbeat_comes_at_the_last_moment_keeps_its_step(
         engine.claim(runner, "step")
         _die(engine)
         reaper = engine.app.reaper()
-        end = reaper._end_dead_lease
+        dead_leases = reaper._dead_leases
+        end = dead_leases._end
 
         def after_a_heartbeat(*arguments: Any) -> None:
             runner.worker.heartbeat()
             end(*arguments)
 
-        monkeypatch.setattr(reaper, "_end_dead_lease", after_a_heartbeat)
+        monkeypatch.setattr(dead_leases, "_end", after_a_heartbeat)
         assert reaper.round().rescued == []
         assert engine.state("step") == "Running"
 
@@ -288,7 +289,7 @@ def test_locks_past_their_deadline_are_released_and_others_are_not(engine: Engin
     assert engine.app.reaper().round().locks_released == 0
     engine.clock.advance(30)
     assert engine.app.reaper().round().locks_released == 1
-    owners = {row["group"]: row["lock_owner"] for row in engine.app.groups()}
+    owners = {row.group: row.lock_owner for row in engine.app.groups()}
     assert (owners["alpha"], owners["beta"]) == (None, "somebody")
 
 

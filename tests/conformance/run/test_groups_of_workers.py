@@ -72,7 +72,7 @@ def test_explain_and_doctor_know_that_nobody_serves_the_group(engine: Engine) ->
         assert engine.app.explain(engine.refs["alpha 0"]).obstacles == []
         (obstacle,) = engine.app.explain(engine.refs["beta 1"]).obstacles
         assert obstacle.message == "no live worker serves queue 'default' and action 'behave' in group 'beta'"
-        assert [lane["steps"] for lane in engine.app.reader.unserved_lanes()] == [1]
+        assert [lane.steps for lane in engine.app.reader.unserved_lanes()] == [1]
     with worker(engine.app):
         assert engine.app.reader.unserved_lanes() == []
 
@@ -99,6 +99,6 @@ def test_the_part_that_runs_takes_groups_too(engine: Engine) -> None:
     made = engine.app.worker(groups=["beta"], slots=1)
     try:
         assert made.row.groups == ("beta",)
-        assert [row["groups"] for row in engine.app.workers()] == [["beta"]]
+        assert [row.groups for row in engine.app.workers()] == [["beta"]]
     finally:
         made.row.unregister()

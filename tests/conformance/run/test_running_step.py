@@ -137,7 +137,7 @@ def test_a_level_is_a_number_or_a_name_and_is_stored_as_its_name(app: Stepwell, 
 
     script = Script(app, clock, compute=compute)
     assert script.run(retries=0).state == "Completed"
-    levels = [line["level"] for line in app.logs(script.step)]
+    levels = [line.level for line in app.logs(script.step)]
     assert levels == ["ERROR", "ERROR", "WARNING", "DEBUG", "Level 35", "CRITICAL"]
 
 

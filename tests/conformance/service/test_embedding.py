@@ -89,7 +89,7 @@ double.enqueue(0)  # so it is open in the process that preloads
 def web(environ, start_response):
     double.enqueue(1)
     start_response("200 OK", [("Content-Type", "text/plain")])
-    return [f"{os.getpid()} {app.stats()['states']['Pending']}".encode()]
+    return [f"{os.getpid()} {app.stats().states['Pending']}".encode()]
 
 async def asgi(scope, receive, send):
     if scope["type"] == "lifespan":
@@ -165,4 +165,4 @@ def test_steps_run_in_the_lifespan_of_an_asgi_server_and_end_with_it(shared_data
         assert started.wait(SECONDS) in (0, -signal.SIGTERM)
     with Stepwell(shared_database_url) as app:
         assert app.workers() == []
-        assert app.stats()["states"]["Completed"] == 4
+        assert app.stats().states["Completed"] == 4

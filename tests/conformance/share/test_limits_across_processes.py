@@ -43,7 +43,7 @@ def test_four_processes_never_exceed_a_limit(shared_database_url: str) -> None:
     assert most["key"] <= OF_KEY
     assert most["total"] > 1, "the processes have not met at all"
     with Stepwell(shared_database_url) as app:
-        assert app.stats()["states"]["Completed"] == STEPS
+        assert app.stats().states["Completed"] == STEPS
         assert app.check_invariants() == []
 
 

@@ -102,7 +102,7 @@ def test_history_says_who_and_the_ticks_that_did_it_are_on_record(engine: Engine
     assert dispatched.actor == f"tick:{engine['a'].tick_id}"
     assert [running.actor, failed.actor] == [worker, worker]
     by_tick = engine.history("root")[-1].actor
-    known = {f"tick:{tick['id']}" for tick in engine.app.ticks()}
+    known = {f"tick:{tick.id}" for tick in engine.app.ticks()}
     assert by_tick is not None
     assert {by_tick, dispatched.actor} <= known
 

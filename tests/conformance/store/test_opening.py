@@ -150,7 +150,7 @@ assert inside.wait(60)
 in_child(lambda: app.enqueue("of the child"))
 thread.join()
 say(len(app.steps()))
-say({group["current_tick_id"] for group in app.groups()} == {7})
+say({group.current_tick_id for group in app.groups()} == {7})
 """
     assert run_script(script, shared_database_url) == ["1", "True"]
 
@@ -171,7 +171,7 @@ for _ in range(4):
         app.enqueue("nobody")
 for child in children:
     assert os.waitpid(child, 0)[1] == 0
-say(app.stats()["states"]["Pending"])
+say(app.stats().states["Pending"])
 say(len(app.check_invariants()))
 say(len({step.uuid for step in app.steps(limit=1000)}))
 """
@@ -228,7 +228,7 @@ def work(tx):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 app.database.transact(work)
-say({group["current_tick_id"] for group in app.groups()} == {7})
+say({group.current_tick_id for group in app.groups()} == {7})
 """
     assert run_script(script, shared_database_url) == ["True"]
 

@@ -111,7 +111,7 @@ def test_a_transaction_that_is_cut_writes_nothing_and_says_that_the_database_is_
 
     with pytest.raises(DatabaseUnavailable, match="PostgreSQL is unavailable"):
         app.database.transact(work)
-    assert {"halfway", "never"}.isdisjoint(row["group"] for row in app.groups())
+    assert {"halfway", "never"}.isdisjoint(row.group for row in app.groups())
 
 
 def test_a_cut_just_before_the_commit_is_not_taken_for_a_success(app: Stepwell, server: Server) -> None:
@@ -121,7 +121,7 @@ def test_a_cut_just_before_the_commit_is_not_taken_for_a_success(app: Stepwell, 
 
     with pytest.raises(DatabaseUnavailable, match="may or may not have succeeded"):
         app.database.transact(work)
-    assert "halfway" not in {row["group"] for row in app.groups()}
+    assert "halfway" not in {row.group for row in app.groups()}
 
 
 def test_a_bulk_enqueue_that_is_cut_while_it_waits_leaves_nothing(
@@ -192,7 +192,7 @@ def test_two_transactions_in_a_deadlock_both_succeed(app: Stepwell, server: Serv
         work("beta", "alpha")
     assert errors == []
     assert len(tries) >= 3
-    groups = [row["group"] for row in app.groups()]
+    groups = [row.group for row in app.groups()]
     assert (groups.count("alpha was here"), groups.count("beta was here")) == (1, 1)
 
 
@@ -203,7 +203,7 @@ def test_an_error_in_a_transaction_rolls_all_of_it_back(app: Stepwell) -> None:
 
     with pytest.raises(KeyError):
         app.database.transact(work)
-    assert "halfway" not in {row["group"] for row in app.groups()}
+    assert "halfway" not in {row.group for row in app.groups()}
 
 
 def test_the_sweep_works_when_its_transaction_also_has_to_read_the_clock(

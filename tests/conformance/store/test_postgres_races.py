@@ -168,7 +168,7 @@ def test_the_bound_on_dispatched_holds_when_work_comes_into_a_queue_between_the_
     with Stepwell(database_url, clock=clock) as second:
         second.database.transact(dispatch_beta)
     runner.close()
-    assert engine.app.stats()["states"]["Dispatched"] == 4
+    assert engine.app.stats().states["Dispatched"] == 4
 
 
 def test_a_pause_of_a_workflow_leaves_nothing_of_it_on_the_agenda(

@@ -126,7 +126,7 @@ def test_two_schemas_are_two_stepwells(plain_url: str) -> None:
         for listener in listeners:
             listener.close()
         for app in (one, two):
-            assert app.run_until_idle() == app.stats()["states"]["Completed"] > 0
+            assert app.run_until_idle() == app.stats().states["Completed"] > 0
         one.breaker.pause(who="ann")
         assert two.breaker.state().dispatching
 
@@ -193,7 +193,7 @@ def _migrate(url: str) -> int:
 def test_eight_processes_create_the_schema_once(plain_url: str) -> None:
     in_processes(_migrate, [(with_schema(plain_url, "many"),)] * 8)
     with Stepwell(with_schema(plain_url, "many")) as app:
-        assert app.stats()["states"]["Pending"] == 0
+        assert app.stats().states["Pending"] == 0
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_a_transaction_that_the_server_ended_for_idling_is_repeated(
 
         app.database.transact(work)
         assert tries == [1, 1, 1]
-        assert [row["group"] for row in app.groups()].count("once") == 1
+        assert [row.group for row in app.groups()].count("once") == 1
 
 
 def test_a_transaction_waits_for_a_lock_no_longer_than_its_bound(

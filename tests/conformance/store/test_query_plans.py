@@ -30,8 +30,8 @@ pytestmark = pytest.mark.slow
 FINISHED, BLOCKED = 200_000, 20_000
 
 SUBJECTS = (
-    "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement", "reaping",
-    "results", "runs", "settings", "ticks", "workers",
+    "actions", "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement",
+    "reaping", "results", "runs", "settings", "ticks", "workers",
 )  # fmt: skip
 ABOUT_WORKERS = {"register_worker", "heartbeat", "delete_worker"}  # they have text for an id, and are not large
 LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
@@ -40,18 +40,19 @@ ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["defau
     "actions": ["x"], "blocks": ["00000000-0000-7000-8000-000000000000"], "workers": ["x"], "groups": ["alpha"],
     "workflows": ["00000000-0000-7000-8000-000000000000"],
     "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "wakes": ["work"],
+    "names": ["x"], "known": ["x"], "left_out": ["queue", "queue", "queue"],
     "tokens": [1, 1, 1], "starting": [1], "responses": ["null", None, "1"], "durations": [0.1, 0.1, 0.1],
 }  # fmt: skip
 NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
     "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
-    "timeout", "cooldown", "concurrency_limit", "maximum", "batch", "fan",
+    "timeout", "cooldown", "concurrency_limit", "maximum", "batch", "fan", "weight", "max_running",
 }  # fmt: skip
 TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at"}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
 FLAGS = {
-    "any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents", "began",
-    "declared",
+    "any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents", "began", "cut",
+    "of_tasks",
 }  # fmt: skip
 
 

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
+import psycopg.sql
 import pytest
 
 from stepwell import Stepwell
@@ -105,6 +107,45 @@ def test_an_unknown_user_is_named_at_once(postgres_url: str) -> None:
     message = refusal(f"{postgres_url}{'&' if '?' in postgres_url else '?'}user=no_such_user")
     assert "no_such_user" in message
     assert message.startswith(("PostgreSQL refused the connection (", "PostgreSQL refused the login ("))
+
+
+@pytest.fixture
+def login(postgres_url: str) -> Iterator[str]:
+    """A role that the server asks for its password; all others stay as they are."""
+    role = f"login_{os.getpid()}"
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        (rules,) = server.execute("SELECT pg_read_file(current_setting('hba_file'))").fetchone() or ("",)
+        asks = "".join(f"{kind} all {role} {where} scram-sha-256\n" for kind, where in (("local", ""), ("host", "all")))
+        server.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'right/pass'".encode())
+        _write_rules(server, asks + rules)
+        try:
+            yield role
+        finally:
+            _write_rules(server, rules)
+            server.execute(f"DROP ROLE {role}".encode())
+
+
+def _write_rules(server: psycopg.Connection[Any], rules: str) -> None:
+    (path,) = server.execute("SELECT current_setting('hba_file')").fetchone() or ("",)
+    lines = psycopg.sql.Literal([line for line in rules.splitlines() if line])
+    statement = psycopg.sql.SQL("COPY (SELECT unnest({}::text[])) TO {} (DELIMITER E'\\x01')")
+    server.execute(statement.format(lines, psycopg.sql.Literal(path)))
+    server.execute("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("password", ["wrong%2Fpass", ""])
+def test_a_wrong_password_is_named_at_once_and_not_shown(postgres_url: str, login: str, password: str) -> None:
+    def with_login(password: str) -> str:
+        parts = urlsplit(postgres_url)
+        host = parts.netloc.rpartition("@")[2]
+        return parts._replace(netloc=f"{login}:{password}@{host}" if password else f"{login}@{host}").geturl()
+
+    with psycopg.connect(with_login("right%2Fpass")):
+        pass  # the server asks, and takes the right one
+    message = refusal(with_login(password))
+    assert message.startswith("PostgreSQL refused the login (")
+    assert message.endswith("check user and password in the URL")
+    assert "wrong" not in message
 
 
 def test_a_read_only_server_is_named_at_once(postgres_url: str) -> None:

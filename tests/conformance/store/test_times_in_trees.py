@@ -139,3 +139,37 @@ def test_a_child_is_not_created_before_its_parent_began(processes: tuple[Engine,
     returned(runner._finisher, claim, None)
     runner.close()
     assert engine.history("child")[0].at >= _at(engine, "root", "Running")
+
+
+@pytest.mark.parametrize("joined_later", [False, True])
+def test_a_start_before_its_cause_is_found_although_the_block_was_made_in_that_microsecond(
+    lawless_app: Stepwell, clock: ManualClock, joined_later: bool
+) -> None:
+    """The manual clock stands still: creation and start have one time, and only their numbers tell them apart."""
+    engine = Engine(lawless_app, clock)
+    engine.plant("first > second")
+    engine.settle()
+    first, second = engine.refs["first"].id, engine.refs["second"].id
+    later = engine.clock.now() + timedelta(seconds=1)
+    engine.change(
+        f"UPDATE step_transitions SET at = '{later:%Y-%m-%d %H:%M:%S.%f}{'' if _is_sqlite(engine) else '+00'}' "
+        f"WHERE step_id = {first} AND to_state = 'Completed'"
+    )
+    if joined_later:  # its history is written again, with higher numbers: the second was alone when it began
+        engine.change(f"UPDATE step_transitions SET step_id = -1 WHERE step_id = {first} AND from_state IS NULL")
+        (newest,) = engine.sql("SELECT max(id) AS id FROM step_transitions")
+        engine.change(
+            "INSERT INTO step_transitions (step_id, to_state, at, attempt) SELECT "
+            f"{first}, 'Pending', at, 0 FROM step_transitions WHERE step_id = -1"
+        )
+        engine.change(f"DELETE FROM step_transitions WHERE step_id = {first} AND id <= {newest['id']}")
+        engine.change(
+            "INSERT INTO step_transitions (step_id, from_state, to_state, at, attempt) VALUES "
+            f"({first}, 'Running', 'Completed', '{later:%Y-%m-%d %H:%M:%S.%f}{'' if _is_sqlite(engine) else '+00'}', 1)"
+        )
+    found = [str(violation) for violation in engine.app.check_invariants()]
+    assert any("before the index before its own" in line and str(second) in line for line in found) is not joined_later
+
+
+def _is_sqlite(engine: Engine) -> bool:
+    return engine.app.database.dialect == "sqlite"

@@ -19,17 +19,18 @@ from stepwell.store.rows import builder
 from stepwell.store.sqlite import transaction as sqlite
 from stepwell.store.statement import SQL_FOLDER, Statement, statements
 
-NEEDS_AN_OPEN_GATE = "workflows.add_answer"  # a trigger refuses it otherwise
+NEEDS_AN_OPEN_GATE = "gates.add_answer"  # a trigger refuses it otherwise
 POSTGRES_ONLY = {"schema.database_time", "schema.identity", "schema.notify"}
 UUID = "00000000-0000-7000-8000-000000000000"
 OF_NAME: dict[str, Any] = {
+    "rows": "[]", "misfire": "once", "target": "job", "overrides": "{}",
     "arguments": "{}", "response": "null", "progress": "[]", "data": "null", "level": "INFO",
     "type": "default", "priority": "default", "kind": "queue", "value": "true", "rotation": ["alpha"],
     "wakes": ["work"],
     "endings": [(1, 1, "null", 0.1)], "responses": ["null"], "durations": [0.1], "ids": [1], "tokens": [1],
     "state": "Pending", "insert_workflow.state": "pending", "context": "{}", "tags": "[]", "bypass_steps": "[]",
     "definition": "{}", "decision": "{}", "answer": "null", "insert_operation.state": "done", "filters": "{}",
-    "parameters": "{}",
+    "parameters": "{}", "belongs_to": "schedule",
 }  # fmt: skip
 
 

@@ -267,7 +267,7 @@ class EngineRun:
         app.events.on(StepChanged)(self._events.append)
         self._finisher = Finisher(app.database)
         self._runner = app.inline_runner(slots=slots)
-        self._groups = [row["group"] for row in app.groups()]
+        self._groups = [row.group for row in app.groups()]
         self._dispatchers = [app.dispatcher(batch_limit=100_000)]
         if rng is not None:
             self._dispatchers = [app.dispatcher([group], batch_limit=100_000) for group in self._groups]
@@ -389,7 +389,7 @@ class EngineRun:
         marked = self.app.database.read(lambda tx: [g for g in self._groups if sweep.has_marks(tx, group=g)])
         assert marked == [], "marks were left behind"
         assert self.app.sweep() == []
-        assert self.app.stats()["agenda"] == {}, "something is still on the agenda"
+        assert self.app.stats().agenda == {}, "something is still on the agenda"
         assert [final_state for final_state in self.final_states().values() if final_state[0] in UNFINISHED] == []
         assert self._changes_in_events() == self._changes_in_history(), "events and history differ"
 

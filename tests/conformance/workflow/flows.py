@@ -10,7 +10,7 @@ from stepwell import Stepwell
 from stepwell.model.step import Step
 from stepwell.store.engine import workflows
 from stepwell.store.engine.workflows import Execution, WorkflowRow
-from stepwell.workflow.start import Start
+from stepwell.workflow.live.start import Start
 from stepwell.workflow.template import StepTemplate, Template
 
 _NUMBERS = itertools.count()  # each template has a name of its own: a version never changes its content

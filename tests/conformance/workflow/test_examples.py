@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from examples import etl, orders, release
+from examples import etl, metrics, orders, release
 from stepwell.testing import bound, settle
 
 
@@ -43,3 +43,17 @@ def test_a_release_stops_at_a_failed_test_and_says_so(database_url: str) -> None
         assert (good.state, good.result(release.summary)) == ("complete", "released")
         assert bad.state == "error"
         assert "the login page is empty" in bad.result(release.summary)
+
+
+def test_a_subscriber_counts_runs_and_settled_workflows(database_url: str) -> None:
+    with bound(metrics.app, database_url) as app:
+        counted = app.events.subscribe(metrics.Metrics())  # the one of the module counts in every test
+        for cents in (500, 700, 0):
+            metrics.checkout.start({"cents": cents})
+        settle(app)
+        lines = counted.text().splitlines()
+        assert 'steps_total{action="shop.checkout.charge",state="Completed"} 2' in lines
+        assert 'steps_total{action="shop.checkout.ship",state="NotRunnable"} 1' in lines
+        assert 'workflows_settled_total{name="checkout",status="all_complete"} 2' in lines
+        assert 'workflows_settled_total{name="checkout",status="blocked_by_failures"} 1' in lines
+        assert any(line.startswith('step_seconds_total{action="shop.checkout.charge"}') for line in lines)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from stepwell import Permanent, State, Stepwell, Workflow
-from stepwell.events.catalogue import GroupStalled
+from stepwell.events import GroupStalled
 from stepwell.model.errors import ActionRefused
 from stepwell.workflow.run import Run
 from tests.conformance.support.asides import Aside
@@ -113,7 +113,7 @@ def test_alarms_doctor_and_stats_leave_gates_out(engine: Engine) -> None:
         engine.clock.advance(600)
     assert stalled == []
     assert app.reader.unserved_lanes() == []
-    assert app.stats()["agenda"] == {"gate": 1}
+    assert app.stats().agenda == {"gate": 1}
     assert app.sweep() == []
     assert run.execution().eligible == 0
 
@@ -461,7 +461,7 @@ class TestTwoSessions:
                 )
                 hold(connection)
         else:
-            app.database.hooks.before_commit(hold)
+            app.database.hooks.before_commit("workflow", lambda tx, touched: hold(tx))
             ways[first](app, True)
         with pytest.raises(Exception, match=r"answered|not an open gate"):
             asides[0].ends()

@@ -10,8 +10,8 @@ import pytest
 
 from stepwell import Permanent, Skip, Stepwell, Stop, current_step
 from stepwell.model import codec
+from stepwell.workflow.live.start import Start
 from stepwell.workflow.run import Run
-from stepwell.workflow.start import Start
 from tests.conformance.support.engine import Engine
 from tests.conformance.workflow.random_graphs import CONCLUDED, EXPIRES, RandomGraph, random_graph
 

@@ -83,7 +83,7 @@ def test_a_settled_workflow_accepts_no_new_steps(engine: Engine) -> None:
     flow = start(engine.app, job("a"))
     extra = engine.app.enqueue("behave", workflow=flow)
     engine.settle()
-    assert engine.app.step(extra).declared
+    assert engine.app.step(extra).belongs_to == "workflow"
     assert row_of(engine.app, flow).state == "complete"
     with pytest.raises(InvalidStep, match="has settled"):
         engine.app.enqueue_many([NewStep(action="behave", workflow=flow)])

@@ -31,13 +31,13 @@ def test_of_two_transactions_that_end_the_last_two_steps_the_second_settles(engi
 
         asides: list[Aside] = []
 
-        def hold(tx: object) -> None:
+        def hold(tx: object, touched: object) -> None:
             """The first transaction has looked at the steps, but has not committed."""
             if not asides:
                 asides.append(Aside(app.database.url, engine.clock, end_the_other))
                 asides[0].waits()
 
-        app.database.hooks.before_commit(hold)
+        app.database.hooks.before_commit("workflow", hold)
         returned(app._finisher, one, None)
         asides[0].ends()
     assert row_of(app, flow).state == ("complete" if second == "completes" else "error")

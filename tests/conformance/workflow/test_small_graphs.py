@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stepwell import Permanent, Skip, Stepwell, Stop
-from stepwell.workflow.start import Start
+from stepwell.workflow.live.start import Start
 from stepwell.workflow.template import Input, Path, StepTemplate, Template
 from tests.conformance.support.engine import Engine
 

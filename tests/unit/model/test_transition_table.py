@@ -60,6 +60,7 @@ SUBJECTS = sorted({path.stem for path in (STORE / "sql").rglob("*.sql")})
 _GUARD = re.compile(r"(?<![\w.])state\s+(=\s+'\w+'|(?:NOT\s+)?IN\s+\([^)]*\))")
 _COLUMNS_OF_A_CASE = (
     "own_code_done_at", "has_children", "compute_done_at", "child_block_uuid", "not_completed", "rescues", "begun",
+    "retries", "max_retries", "belongs_to",
 )  # fmt: skip
 
 
@@ -112,7 +113,7 @@ def _assigned_expression(set_clause: str) -> str | None:
 def _possible_targets(expression: str, origin: str) -> set[str]:
     """What the expression makes of a row in that state, whatever the other columns hold: SQLite says."""
     targets = set()
-    expression = expression.replace(":limit", "1").replace(":began", "0")
+    expression = expression.replace(":limit", "1").replace(":began", "0").replace(":cut", "1")
     with sqlite3.connect(":memory:") as connection:
         for values in itertools.product((None, 1), repeat=len(_COLUMNS_OF_A_CASE)):
             columns = ", ".join(f"? AS {name}" for name in _COLUMNS_OF_A_CASE)

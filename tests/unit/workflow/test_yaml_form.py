@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from stepwell import Stepwell, WorkflowDefinitionError
-from stepwell.workflow.check import check_files
 from tests.unit.workflow import shop
 
 EVERYTHING = """
@@ -217,17 +216,17 @@ def test_files_can_be_checked_without_declaring_anything(jobs: Stepwell, tmp_pat
     good, bad, missing = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "missing.yaml"
     good.write_text("name: a\nsteps: [{name: x, handler: one}]\n")
     bad.write_text("name: b\nsteps: [{name: x, handler: oen}]\n")
-    assert check_files([good], jobs) == []
-    found = check_files([good, bad, missing], jobs)
+    assert jobs.workflows.problems_in(good) == []
+    found = jobs.workflows.problems_in(good, bad, missing)
     assert [problem.split(":")[0] for problem in found] == [str(bad), str(missing)]
     assert list(jobs.workflows) == []
     other = tmp_path / "other.yaml"
     other.write_text("name: a\nsteps: []\n")
-    (conflict,) = check_files([good, other], jobs)
+    (conflict,) = jobs.workflows.problems_in(good, other)
     assert "declared twice with different content" in conflict
 
 
 def test_a_file_that_is_not_utf_8_is_refused(jobs: Stepwell, tmp_path: Path) -> None:
     path = tmp_path / "flows.yaml"
     path.write_bytes(b"name: \xff\xfe")
-    assert "not UTF-8" in check_files([path], jobs)[0]
+    assert "not UTF-8" in jobs.workflows.problems_in(path)[0]

@@ -17,6 +17,7 @@ from stepwell.enqueue.create.one import is_alone, write_alone
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.placement import require_uuid
 from stepwell.enqueue.settle import settled
+from stepwell.enqueue.unsettled import note_unsettled
 from stepwell.model.errors import DatabaseBusy
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.step import StepRef
@@ -59,7 +60,7 @@ class Creator:
             uuid, draft = self._uuids.next(), self._settled_alone(drafts[0], arguments[0])
             return self._database.transact(
                 lambda tx: [self._write_alone(tx, draft, arguments[0], now, uuid)],
-                single=not self._database.hooks.has_transaction_hooks(),
+                single=not (draft.unsettled or self._database.hooks.has_transaction_hooks()),
             )
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 
@@ -79,9 +80,9 @@ class Creator:
             return [self._write_alone(tx, drafts[0], arguments[0], now, self._uuids.next())]
         known = known_by_key(tx, drafts, arguments)
         placements = [
-            Placement(draft, uuid if draft.uuid is None else require_uuid(draft.uuid, "uuid"), arguments=text)
+            Placement.of(draft, uuid if draft.uuid is None else require_uuid(draft.uuid, "uuid"), text)
             for draft, uuid, text in zip(drafts, self._uuids.many(len(drafts)), arguments, strict=True)
-            if draft.identity not in known
+            if not known or draft.identity not in known
         ]
         if placements:
             refuse_taken_uuids(tx, placements)
@@ -90,8 +91,11 @@ class Creator:
             now = max([now, *(each.parent.updated_at for each in placements if isinstance(each.parent, ExistingStep))])
             insert(tx, in_order, now)
             write_neighbours(tx, neighbours, placements)
+            note_unsettled(tx, [(placement.id, placement.draft) for placement in placements])
             enrol_created(tx, placements, neighbours, now)
             announce(tx, placements, now)
+        if not known:  # then there is a placement for each draft, in the same order
+            return [StepRef(placement.id, placement.uuid) for placement in placements]
         created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
 
@@ -101,4 +105,6 @@ class Creator:
         return self._database.read(lambda tx: settled(tx, [draft], [arguments])[0])
 
     def _write_alone(self, tx: Transaction, draft: SettledStep, arguments: str, now: datetime, uuid: str) -> StepRef:
-        return write_alone(tx, draft, arguments, now, uuid, self._names.for_drafts(tx, [draft]))
+        ref = write_alone(tx, draft, arguments, now, uuid, self._names.for_drafts(tx, [draft]))
+        note_unsettled(tx, [(ref.id, draft)])
+        return ref

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import Any, Final
 
 from stepwell.define.drafts import due
 from stepwell.enqueue.place import Placement
+from stepwell.model.features import WORKFLOW
 from stepwell.model.reasons import DORMANT
 from stepwell.store import Transaction
 from stepwell.store.engine import creation
@@ -45,12 +47,12 @@ _IF_ANY_DIFFERS: Final[dict[str, tuple[Any, Column]]] = {
     "has_children": (False, attrgetter("has_children")),
     "idempotency_key": (None, attrgetter("draft.key")),
     "concurrency_key": (None, attrgetter("draft.concurrency_key")),
+    "belongs_to": (None, attrgetter("belongs_to")),
 }
 
 
 # Only where a step of the call belongs to a declared workflow.
 _OF_WORKFLOWS: Final[dict[str, Column]] = {
-    "declared": attrgetter("declared"),
     "kind": lambda placement: "job" if placement.draft.planned is None else placement.draft.planned.kind,
     **{
         name: lambda placement, name=name: placement.draft.planned and getattr(placement.draft.planned, name)  # type: ignore[misc]
@@ -74,19 +76,22 @@ def insert(tx: Transaction, placements: Sequence[Placement], now: datetime) -> N
         values = list(map(read, placements))
         if values.count(usual) < len(values):
             columns[name] = values
-    if any(placement.declared for placement in placements):
+    if WORKFLOW in columns.get("belongs_to", ()):
         columns |= {name: list(map(read, placements)) for name, read in _OF_WORKFLOWS.items()}
         moment = tx.timestamp(now)
         columns["completed_at"] = [moment if placement.state.is_terminal else None for placement in placements]
-    if "type" in columns or "declared" in columns:
+    if "type" in columns or "kind" in columns:
         columns["state"] = [placement.state.value for placement in placements]
         columns["reason"] = list(map(_reason, placements))
     moments = [due(placement.draft, now) for placement in placements]
     if moments.count(None) < len(moments):
         columns["dispatch_after"] = [None if moment is None else tx.timestamp(moment) for moment in moments]
-    for name, value in {"placed": True, "created_at": tx.timestamp(now), "updated_at": tx.timestamp(now)}.items():
-        columns[name] = [value] * len(placements)
-    creation.insert_steps(tx, list(columns), zip(*columns.values(), strict=True))
+    same = {"placed": True, "created_at": tx.timestamp(now), "updated_at": tx.timestamp(now)}
+    for name, values in [*columns.items()]:
+        if name != "id" and all(map(is_, values, repeat(values[0]))):
+            same[name] = values[0]
+            del columns[name]
+    creation.insert_steps(tx, columns, same)
     edges = [(p.id, dependency.id) for p in placements for dependency in p.dependencies]
     if edges:
         creation.insert_edges(tx, edges)

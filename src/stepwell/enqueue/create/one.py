@@ -23,6 +23,7 @@ def is_alone(drafts: Sequence[NewStep]) -> bool:
     return (
         not names_others(draft)
         and draft.key is None
+        and draft.belongs_to is None
         and draft.uuid is None
         and draft.type == "default"
         and draft.index in (None, 0, 1)

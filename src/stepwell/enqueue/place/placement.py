@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from stepwell.define.drafts import NewStep, SettledStep
 from stepwell.enqueue.place.queues import DEFAULT_QUEUE
 from stepwell.model.errors import InvalidStep
@@ -23,32 +25,32 @@ class Names:
     uuids: Uuid7Generator
 
 
-@dataclass(slots=True, eq=False)
-class Placement:
+class Placement(msgspec.Struct, eq=False):
     """A new step: its draft, and the columns derived from it."""
 
     draft: SettledStep
     uuid: str
+    arguments: str
+    # Until something connects it with others, a step has a block and a workflow of its own.
+    block: str
+    workflow: str
+    index: int
+    belongs_to: str | None  # the feature that follows its changes
     id: int = 0
-    arguments: str = "{}"
     parent: Placement | ExistingStep | None = None
     block_root: Placement | ExistingStep | None = None  # the first step of a root block that this one joins
     dependencies: Sequence[Placement | ExistingStep] = ()
-    # Until something connects it with others, a step has a block and a workflow of its own.
-    block: str = field(init=False)
-    workflow: str = field(init=False)
-    index: int = field(init=False)
     child_block: str | None = None
     group: str = ""
     queue: str = DEFAULT_QUEUE
     priority: str = "default"
     has_dependents: bool = False
     has_children: bool = False
-    declared: bool = False  # part of a declared workflow
 
-    def __post_init__(self) -> None:
-        self.block = self.workflow = self.uuid
-        self.index = self.draft.index or 1
+    @classmethod
+    def of(cls, draft: SettledStep, uuid: str, arguments: str = "{}", id: int = 0) -> Placement:
+        """Before anything connects it with others."""
+        return cls(draft, uuid, arguments, uuid, uuid, draft.index or 1, draft.belongs_to, id)
 
     @property
     def name(self) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from stepwell.enqueue.place.placement import Placement, require_uuid
 from stepwell.model.errors import InvalidStep
+from stepwell.model.features import WORKFLOW
 from stepwell.model.workflow_states import SETTLED
 from stepwell.store import Transaction
-from stepwell.store.engine import creation
+from stepwell.store.engine import creation, settling
 from stepwell.store.engine import placement as placement_verbs
-from stepwell.store.engine import workflows as workflow_verbs
 from stepwell.store.engine.placement import ExistingStep
 
 
@@ -21,13 +21,19 @@ def assign_workflows(
     tx: Transaction, placements: Sequence[Placement], naming: Sequence[Placement], rotation: Sequence[str]
 ) -> None:
     """Give every step a workflow and a group; connected steps that have no group yet get the next one in rotation."""
+    if not naming:
+        for placement, group in zip(placements, _next_groups(tx, len(placements), rotation), strict=True):
+            placement.group = group
+        return
     without_group = []
     for members, is_connected in _components(placements, naming):
         if is_connected:
             workflow, group = _workflow_and_group(tx, members)
-            declared = _is_declared(tx, workflow, members)
+            is_declared = _is_declared(tx, workflow, members)
             for placement in members:
-                placement.workflow, placement.group, placement.declared = workflow, group, declared
+                placement.workflow, placement.group = workflow, group
+                if is_declared:
+                    placement.belongs_to = WORKFLOW
         if not members[0].group:
             without_group.append(members)
     for members, group in zip(without_group, _next_groups(tx, len(without_group), rotation), strict=True):
@@ -37,8 +43,6 @@ def assign_workflows(
 
 def _components(placements: Sequence[Placement], naming: Sequence[Placement]) -> list[tuple[list[Placement], bool]]:
     """The connected components, in the order of the call; False for a step without any connection."""
-    if not naming:
-        return [([placement], False) for placement in placements]
     connections = _Connections(naming)
     components: dict[int, list[Placement]] = {}
     for placement in placements:
@@ -111,13 +115,13 @@ def _is_declared(tx: Transaction, workflow: str, members: Sequence[Placement]) -
     if any(placement.draft.planned is not None and placement.parent is None for placement in members):
         return True  # they are the workflow
     # A parent is locked and unfinished, so its workflow cannot settle.
-    if any(isinstance(each.parent, ExistingStep) and each.parent.declared for each in members):
+    if any(isinstance(each.parent, ExistingStep) and each.parent.belongs_to == WORKFLOW for each in members):
         return True
     others = [other for each in members for other in (each.block_root, *each.dependencies)]
     is_named = any(placement.draft.workflow is not None for placement in members)
-    if not is_named and not any(isinstance(other, ExistingStep) and other.declared for other in others):
+    if not is_named and not any(isinstance(other, ExistingStep) and other.belongs_to == WORKFLOW for other in others):
         return False
-    state = workflow_verbs.lock_for_new_steps(tx, id=workflow)
+    state = settling.lock_for_new_steps(tx, id=workflow)
     if state in SETTLED:
         raise InvalidStep(
             f"{members[0].name!r} cannot join workflow {workflow}, which has settled ({state}); nothing was written. "

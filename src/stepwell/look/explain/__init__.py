@@ -2,7 +2,18 @@
 
 from stepwell.look.explain.explanation import explain
 from stepwell.look.explain.found import Source
-from stepwell.look.explain.result import Explanation, Obstacle, RootCause, StepExplanation
+from stepwell.look.explain.result import Explanation, Obstacle, RootCause, StepExplanation, WorkflowExplanation
 from stepwell.look.explain.sources import SOURCES
+from stepwell.look.explain.workflow import explain_workflow
 
-__all__ = ["SOURCES", "Explanation", "Obstacle", "RootCause", "Source", "StepExplanation", "explain"]
+__all__ = [
+    "SOURCES",
+    "Explanation",
+    "Obstacle",
+    "RootCause",
+    "Source",
+    "StepExplanation",
+    "WorkflowExplanation",
+    "explain",
+    "explain_workflow",
+]

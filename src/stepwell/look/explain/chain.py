@@ -13,11 +13,11 @@ from stepwell.look.explain.text import state_text
 
 
 class Chain:
-    """Everything behind one step: the nearest first, without recursion, each step once."""
+    """Everything behind one step, or behind several: the nearest first, without recursion, each step once."""
 
-    def __init__(self, facts: Facts, start: int, sources: Sequence[Source]) -> None:
+    def __init__(self, facts: Facts, starts: Sequence[int], sources: Sequence[Source]) -> None:
         self.facts = facts
-        self.start = start
+        self.starts = starts
         self._sources = sources
         self.obstacles: dict[int, list[Found]] = {}
         self.unexamined: set[int] = set()
@@ -26,8 +26,8 @@ class Chain:
         self._order, self._cycles = self._walk()
 
     def _follow(self) -> None:
-        waiting: deque[Node] = deque([self.start])
-        self._links[self.start] = []
+        waiting: deque[Node] = deque(self.starts)
+        self._links |= {start: [] for start in self.starts}
         while waiting:
             node = waiting.popleft()
             if isinstance(node, Before):
@@ -57,10 +57,10 @@ class Chain:
         ]
         return level if start == 0 else [*level, Before(node.block, node.type, index)]
 
-    def root_causes(self) -> Iterator[tuple[int, Found]]:
-        """What waits for nothing, with the step that waits for it, and cycles."""
+    def root_causes(self, besides: int | None = None) -> Iterator[tuple[int, Found]]:
+        """What waits for nothing, with the step that waits for it, and cycles. A step is no cause of itself."""
         for step_id, found in self.obstacles.items():
-            if not found and step_id != self.start:
+            if not found and step_id != besides:
                 step = self.facts.steps[step_id]
                 yield step_id, cause(step.state.lower(), state_text(step))
             for each in found:
@@ -73,24 +73,29 @@ class Chain:
                 cause("cycle", f"these wait for each other: {text}", advice=[f"stepwell cancel {cycle[0]}"]),
             )
 
-    def expected_at(self) -> datetime | None:
-        """The earliest moment at which the first step can go on, as far as it is known."""
+    def expected_at(self, step_id: int) -> datetime | None:
+        """The earliest moment at which a step can go on, as far as it is known."""
         moments: dict[Node, datetime | None] = {}
         for node in self._order:
             if isinstance(node, Before):
                 moments[node] = _latest(moments.get(other) for other in self._links[node])
             else:
                 moments[node] = _latest(_moment(each, moments) for each in self.obstacles[node])
-        moment = moments[self.start]
+        moment = moments[step_id]
         return moment if moment is not None and moment > self.facts.now else None
 
     def _walk(self) -> tuple[list[Node], list[list[int]]]:
         """The nodes, each after those behind it; and the cycles."""
         done: list[Node] = []
         cycles: list[list[int]] = []
-        path: dict[Node, Iterator[Node]] = {self.start: iter(self._links[self.start])}
-        seen: set[Node] = {self.start}
-        while path:
+        path: dict[Node, Iterator[Node]] = {}
+        seen: set[Node] = set()
+        unseen = iter(self.starts)
+        while path or (start := next((each for each in unseen if each not in seen), None)) is not None:
+            if not path:
+                assert start is not None
+                seen.add(start)
+                path[start] = iter(self._links[start])
             node = next(reversed(path))
             other = next(path[node], None)
             if other is None:

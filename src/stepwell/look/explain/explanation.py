@@ -30,33 +30,33 @@ def explain(database: Database, step: Step, sources: Sequence[Source] = SOURCES)
 
     def look(tx: Transaction) -> Explanation:
         sweep.use_one_snapshot(tx)
-        return _explanation(Chain(gather(tx, step.id, database.now()), step.id, sources))
+        return _explanation(Chain(gather(tx, [step.id], database.now()), [step.id], sources), step.id)
 
     return database.read(look)
 
 
-def _explanation(chain: Chain) -> Explanation:
+def _explanation(chain: Chain, start: int) -> Explanation:
     facts = chain.facts
-    asked = _explain_step(facts.steps[chain.start], chain.obstacles[chain.start])
-    others = [step_id for step_id in chain.obstacles if step_id != chain.start]
-    roots = _grouped(chain)
+    asked = explain_step(facts.steps[start], chain.obstacles[start])
+    others = [step_id for step_id in chain.obstacles if step_id != start]
+    roots = root_causes(chain, besides=start)
     return Explanation(
         step_id=asked.step_id,
         name=asked.name,
         state=asked.state,
-        summary=asked.summary + _in_summary(chain, roots),
+        summary=asked.summary + _in_summary(chain, start, roots),
         eligible=asked.eligible,
         obstacles=asked.obstacles,
-        behind=[_explain_step(facts.steps[step_id], chain.obstacles[step_id]) for step_id in others[:LISTED]],
+        behind=[explain_step(facts.steps[step_id], chain.obstacles[step_id]) for step_id in others[:LISTED]],
         behind_more=max(0, len(others) - LISTED) + len(chain.unexamined),
         roots=roots[:LISTED],
         roots_more=max(0, len(roots) - LISTED),
         is_complete=facts.is_complete and not chain.unexamined,
-        expected_at=chain.expected_at(),
+        expected_at=chain.expected_at(start),
     )
 
 
-def _explain_step(step: StepFacts, found: list[Found]) -> StepExplanation:
+def explain_step(step: StepFacts, found: list[Found]) -> StepExplanation:
     obstacles = [each.obstacle for each in found]
     text = "; ".join(obstacle.message for obstacle in obstacles)
     of_step = [obstacle for obstacle in obstacles if obstacle.condition not in _NOT_OF_THE_STEP]
@@ -70,10 +70,10 @@ def _explain_step(step: StepFacts, found: list[Found]) -> StepExplanation:
     return StepExplanation(step.id, step.name, step.state, summary, eligible, obstacles)
 
 
-def _grouped(chain: Chain) -> list[RootCause]:
+def root_causes(chain: Chain, besides: int | None = None) -> list[RootCause]:
     """One root cause may hold up thousands of steps: the same obstacle, removed by the same action."""
     groups: dict[Obstacle, list[int]] = {}
-    for step_id, found in chain.root_causes():
+    for step_id, found in chain.root_causes(besides):
         groups.setdefault(found.obstacle, []).append(step_id)
     return [
         RootCause(
@@ -83,9 +83,9 @@ def _grouped(chain: Chain) -> list[RootCause]:
     ]
 
 
-def _in_summary(chain: Chain, roots: list[RootCause]) -> str:
+def _in_summary(chain: Chain, start: int, roots: list[RootCause]) -> str:
     """The root causes behind other steps; those of the step itself are in its own summary."""
-    behind = [root for root in roots if chain.start not in root.steps]
+    behind = [root for root in roots if start not in root.steps]
     if not behind:
         return ""
     texts = [f"{chain.facts.listed(root.steps)}: {root.message}{_advised(root)}" for root in behind[:IN_SUMMARY]]

@@ -123,10 +123,10 @@ class Facts:
         return text if more <= 0 else f"{text}, ... {more:,} more"
 
 
-def gather(tx: Transaction, step_id: int, now: datetime) -> Facts:
-    """Read everything about a step and the steps behind it."""
+def gather(tx: Transaction, asked: Sequence[int], now: datetime) -> Facts:
+    """Read everything about some steps and the steps behind them."""
     ticks.keep_to_indexes(tx)
-    ids = explaining.steps_behind(tx, id=step_id, fan=FAN, most=MOST)
+    ids = explaining.steps_behind(tx, ids=asked, fan=FAN, most=MOST)
     facts = Facts(tx, now, _steps(tx, ids), is_complete=len(ids) < MOST)
     facts.missing = set(ids) - facts.steps.keys()
     _read_relations(facts)

@@ -62,3 +62,18 @@ class Explanation(StepExplanation):
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowExplanation:
+    """Why a workflow has not completed: its steps that have not concluded, and the root causes behind all of them."""
+
+    workflow_id: str
+    steps: list[StepExplanation]
+    steps_more: int
+    roots: list[RootCause]
+    roots_more: int
+    is_complete: bool  # False: there are more steps than were examined
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)

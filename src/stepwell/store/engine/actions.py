@@ -8,8 +8,9 @@ from datetime import datetime
 import msgspec
 
 from stepwell.model.step import Priority
-from stepwell.store.statement import change, query
+from stepwell.store.statement import change, change_and_wake, query
 from stepwell.store.transaction import Transaction
+from stepwell.store.wake import Wake
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +28,22 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     concurrency_limit: int
     weight: float
     max_running: int | None
+
+
+class UnsettledStep(msgspec.Struct, frozen=True):
+    """A step with general defaults in the columns that it left out."""
+
+    id: int
+    action: str
+    arguments: str
+    queue: str
+    priority: Priority
+    max_retries: int
+    timeout: float
+    cooldown: float
+    concurrency_key: str | None
+    concurrency_limit: int
+    left_out: str
 
 
 class RecordedAction(Declaration, frozen=True, kw_only=True):
@@ -69,3 +86,42 @@ def record_action(
 
 @change
 def delete_alias(tx: Transaction, *, name: str) -> int: ...
+
+
+@change
+def add_unsettled(tx: Transaction, *, ids: Sequence[int], left_out: Sequence[str]) -> int: ...
+
+
+@query
+def declared_but_unsettled(tx: Transaction, *, known: Sequence[str]) -> list[str]: ...
+
+
+@query
+def unsettled_steps(tx: Transaction, *, names: Sequence[str], limit: int) -> list[UnsettledStep]: ...
+
+
+@query
+def priority_of_parent(tx: Transaction, *, id: int) -> Priority | None: ...
+
+
+@change
+def settle_step(
+    tx: Transaction,
+    *,
+    id: int,
+    queue: str,
+    priority: str,
+    max_retries: int,
+    timeout: float,
+    cooldown: float,
+    concurrency_key: str | None,
+    concurrency_limit: int,
+) -> int: ...
+
+
+@change_and_wake(Wake.WORK)
+def settle_agenda_entry(tx: Transaction, *, id: int) -> int: ...
+
+
+@change
+def delete_unsettled(tx: Transaction, *, ids: Sequence[int]) -> int: ...

@@ -102,7 +102,7 @@ def place_step(
     concurrency_key: str | None,
     concurrency_limit: int,
     shares_block: bool,
-    declared: bool,
+    belongs_to: str | None,
 ) -> int: ...
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from stepwell.model.claimed import ClaimedStep
+from stepwell.model.features import WORKFLOW
 from stepwell.model.states import State
 from stepwell.store.changes import Change
 from stepwell.store.statement import query, records, transition
@@ -104,12 +105,13 @@ def claim_steps(
     )
     if tx.collects_changes:
         tx.changed([change for step in steps for change in _changes(step, actor, now)])
-    declared = [step for step in steps if step.declared]
-    if not declared:
+    followed = [step for step in steps if step.belongs_to is not None]
+    if not followed:
         return steps
-    for step in declared:
-        if step.parent_step_id is None:  # otherwise its parent has begun, and with it the workflow
-            tx.touch(step.workflow_id, actor)
+    for step in followed:
+        # A parent of a workflow has begun before its children, and with it the workflow.
+        if step.parent_step_id is None or step.belongs_to != WORKFLOW:
+            tx.touch_step(step, step.id, actor)
     return tx.prepare(steps)
 
 

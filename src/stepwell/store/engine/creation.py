@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -86,8 +86,9 @@ def create_independent(
     ...
 
 
-def insert_steps(tx: Transaction, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    tx.insert("steps", columns, rows)
+def insert_steps(tx: Transaction, columns: Mapping[str, Sequence[Any]], same: Mapping[str, Any]) -> None:
+    """Insert steps by columns; `same` are those with one value in all rows."""
+    tx.insert("steps", list(columns), zip(*columns.values(), strict=True), same)
 
 
 def insert_edges(tx: Transaction, edges: Iterable[tuple[int, int]]) -> None:

@@ -46,6 +46,7 @@ class StepFacts(msgspec.Struct, frozen=True):
     last_error: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
+    belongs_to: str | None
     status: str | None
     key_blocked: bool
     parent_ready: bool
@@ -131,8 +132,14 @@ class WorkflowPause(msgspec.Struct, frozen=True):
 
 
 @query
-def steps_behind(tx: Transaction, *, id: int, fan: int, most: int) -> list[int]:
-    """A step and all steps that it may wait for, at any depth; at most `fan` of each kind behind one step."""
+def steps_behind(tx: Transaction, *, ids: Sequence[int], fan: int, most: int) -> list[int]:
+    """Steps and all steps that they may wait for, at any depth; at most `fan` of each kind behind one step."""
+    ...
+
+
+@query
+def unconcluded_of_workflow(tx: Transaction, *, workflow: str, most: int) -> list[int]:
+    """The steps of a declared workflow that have not concluded."""
     ...
 
 

@@ -30,7 +30,7 @@ class ExistingStep(msgspec.Struct):
     child_block_uuid: str | None
     index: int | None
     updated_at: datetime
-    declared: bool = False
+    belongs_to: str | None = None
 
 
 class GraphStep(msgspec.Struct, frozen=True):

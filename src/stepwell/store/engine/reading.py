@@ -83,6 +83,13 @@ class TickRow(msgspec.Struct, frozen=True):
     error: str | None
 
 
+class SetAside(msgspec.Struct, frozen=True):
+    id: int
+    action: str
+    reason: str
+    error_message: str | None
+
+
 class GroupRow(msgspec.Struct, frozen=True):
     group: str
     rotation: int | None
@@ -169,6 +176,12 @@ def all_groups(tx: Transaction) -> list[GroupRow]: ...
 @query
 def unserved_lanes(tx: Transaction, *, now: datetime) -> list[LaneCount]:
     """Lanes with steps that could run now if a live worker served them."""
+    ...
+
+
+@query
+def steps_set_aside(tx: Transaction, *, limit: int) -> list[SetAside]:
+    """Steps that ended because of what their row holds, newest first."""
     ...
 
 

@@ -40,7 +40,9 @@ class NextRunnable(msgspec.Struct, frozen=True):
 
 
 @query
-def dead_leases(tx: Transaction, *, now: datetime) -> list[DeadLease]: ...
+def dead_leases(tx: Transaction, *, of_tasks: bool, now: datetime) -> list[DeadLease]:
+    """Those of running tasks of main processes (`of_tasks`), or all others."""
+    ...
 
 
 @query

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from stepwell.model.claimed import Claim, ClaimedStep
+from stepwell.model.features import WORKFLOW
 from stepwell.model.states import State
 from stepwell.store.changes import Change
 from stepwell.store.engine.agenda import open_ready, steps_waiting_for
@@ -25,7 +26,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     id: int
     state: str
     decides: bool | int  # SQLite has no booleans
-    declared: bool | int
+    belongs_to: str | None
 
 
 class Success(msgspec.Struct, frozen=True):
@@ -86,8 +87,8 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
         batch=new_batch(),
     )
     states = {each.id: _STATES[each.state] for each in finished}
-    if declared := {each.id for each in finished if each.declared}:
-        _touch_workflows(tx, [run.claim.step for run in runs if run.claim.step_id in declared], actor)
+    if followed := {each.id for each in finished if each.belongs_to is not None}:
+        _touch_features(tx, [run.claim.step for run in runs if run.claim.step_id in followed], actor)
     if tx.collects_changes:
         tx.changed([
             _completed(run, actor, now) for run in runs if states.get(run.claim.step_id) is State.COMPLETED
@@ -98,17 +99,19 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
     return states
 
 
-def _touch_workflows(tx: Transaction, steps: Sequence[ClaimedStep], actor: str) -> None:
+def _touch_features(tx: Transaction, steps: Sequence[ClaimedStep], actor: str) -> None:
     """The end of a child cannot settle its workflow while its parent waits for it.
 
     So the elements of a large map do not wait for each other at the row of their workflow.
     """
+    parents: set[int] = set()
     for step in steps:
-        if step.parent_step_id is None:
-            tx.touch(step.workflow_id, actor)
-    parents = sorted({step.parent_step_id for step in steps if step.parent_step_id is not None})
-    for workflow_id in workflows_of_ended(tx, ids=parents) if parents else ():
-        tx.touch(workflow_id, actor)
+        if step.belongs_to == WORKFLOW and step.parent_step_id is not None:
+            parents.add(step.parent_step_id)
+        else:
+            tx.touch_step(step, step.id, actor)
+    for workflow_id in workflows_of_ended(tx, ids=sorted(parents)) if parents else ():
+        tx.touch(WORKFLOW, workflow_id, actor)
 
 
 @query
@@ -191,12 +194,24 @@ def not_completed(
     token: int,
     dispatch_after: datetime | None,
     limit: int,
+    cut: bool,
     error: str | None,
     stage: str | None,
     actor: str,
     now: datetime,
 ) -> list[Change]:
-    """The run ended without completing the step: Pending again after its cooldown, at most `limit` times in a row."""
+    """The run ended without completing the step: Pending again after its cooldown, at most `limit` times in a row.
+
+    `cut`: at its timeout, which is an attempt for the execution of a cron job.
+    """
+    ...
+
+
+@transition
+def run_again(
+    tx: Transaction, *, id: int, token: int, dispatch_after: datetime | None, actor: str, now: datetime
+) -> list[Change]:
+    """The run was successful, and the step has to run again, from the start."""
     ...
 
 

@@ -149,6 +149,10 @@ def end_tick(
 
 
 @change
+def log_set_aside(tx: Transaction, *, id: int, owner: str, now: datetime, progress: str) -> int: ...
+
+
+@change
 def delete_tick(tx: Transaction, *, tick: int) -> int: ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from stepwell.store.macros import POSTGRES
 from stepwell.store.postgres.namespace import Namespace
 from stepwell.store.rows import UNREADABLE_TIME, Values, builder
 from stepwell.store.statement import Statement
-from stepwell.store.transaction import Transaction
+from stepwell.store.transaction import NO_COLUMNS, Transaction
 from stepwell.store.wake import Wake
 
 SEARCH_PATH: Final = Namespace()
@@ -153,12 +153,15 @@ class PostgresTransaction(Transaction):
         # Converted once: COPY would convert the same time again for every row (measured: 3.5 µs each).
         return when.isoformat()
 
-    def insert(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        names = ", ".join(f'"{column}"' for column in columns)
+    def insert(
+        self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], same: Mapping[str, Any] = NO_COLUMNS
+    ) -> None:
+        names = ", ".join(f'"{column}"' for column in (*columns, *same))
+        shared = tuple(same.values())
         statement = f"COPY {self._namespace.qualify(table)} ({names}) FROM STDIN".encode()
         with translated, self._cursor(tuple_row) as cursor, cursor.copy(statement) as copy:
             for row in rows:
-                copy.write_row(row)
+                copy.write_row((*row, *shared))
 
 
 class Prepared:

@@ -1,10 +1,10 @@
 -- Adopting rows that were inserted with plain SQL: each is validated and placed among the existing steps.
 
--- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, max_retries, timeout, cooldown, concurrency_key, concurrency_limit, shares_block, declared)!
+-- name: place_step(id, workflow_id, parent_step_id, block_uuid, index, group, queue, priority, max_retries, timeout, cooldown, concurrency_key, concurrency_limit, shares_block, belongs_to)!
 UPDATE steps SET placed = true, workflow_id = :workflow_id, parent_step_id = :parent_step_id, block_uuid = :block_uuid,
     "index" = :index, "group" = :group, queue = :queue, priority = :priority, max_retries = :max_retries, timeout = :timeout,
     cooldown = :cooldown, concurrency_key = :concurrency_key, concurrency_limit = :concurrency_limit,
-    has_dependents = (has_dependents OR :shares_block), declared = :declared, changed_from = NULL
+    has_dependents = (has_dependents OR :shares_block), belongs_to = :belongs_to, changed_from = NULL
 WHERE id = :id AND NOT placed;
 
 -- name: new_parent(parent, block, uuid)

@@ -5,11 +5,15 @@
 SELECT s.id, s.label, s.action, s.queue, s."group", s.workflow_id, s.type, s.block_uuid, s.child_block_uuid, s.parent_step_id,
        s."index", s.state, s.reason, s.placed, s.trigger_rule, s.dispatch_after, s.retries, s.max_retries, s.attempts,
        s.not_completed, s.own_code_done_at, s.started_at, s.completed_at, s.hostname, s.lease_worker, s.lease_deadline,
-       s.error_message, s.last_error, s.concurrency_key, s.concurrency_limit, a.status, coalesce(a.key_blocked, false) AS key_blocked,
+       s.error_message, s.last_error, s.concurrency_key, s.concurrency_limit, s.belongs_to, a.status, coalesce(a.key_blocked, false) AS key_blocked,
        s.kind, s.decision,
        r.parent_ready, r.order_met, r.dependencies_met, r.retries_left, r.workflow_runs, r.unsatisfiable
 FROM steps s JOIN step_readiness r ON r.step_id = s.id LEFT JOIN steps_agenda a ON a.step_id = s.id
 WHERE s.id @in(:ids bigint);
+
+-- name: unconcluded_of_workflow(workflow, most)
+-- In the order of the index: with any other, PostgreSQL would walk the primary key until the limit is reached.
+SELECT u.step_id FROM steps_unconcluded u WHERE u.workflow_id = :workflow ORDER BY u.workflow_id, u.ended LIMIT :most;
 
 -- name: unconcluded_in_blocks(blocks, most)
 SELECT u.block_uuid, u.type, u."index", u.step_id, u.ended FROM steps_unconcluded u

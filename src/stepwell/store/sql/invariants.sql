@@ -101,7 +101,7 @@ WHERE at < before;
 -- name: invariant_1_times_follow_the_tree()
 -- A moment that is rebuilt from the history must be one that existed: a parent completes after its children, and a step
 -- starts after its parent, its dependencies and the index before its own. (Concluded states are final. The order of a block
--- is not checked where a step joined it after the next index had started, or at that very moment.)
+-- is not checked where a step joined it after the next index had started; at the same moment, the number of the transition decides.)
 SELECT p.id, 'its history has it Completed before its child ' || c.id AS finding
 FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
 WHERE p.state = 'Completed' AND p.reason = 'children_concluded' AND c.type = 'default'
@@ -120,14 +120,17 @@ WHERE s.trigger_rule = 'all_concluded'
       < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = e.depends_on_id AND t.to_state IN ('Completed', 'Skipped'))
 UNION ALL
 SELECT id, 'its history has it Running before the index before its own had concluded'
-FROM (SELECT id, started, lag(created) OVER blocks AS joined, lag(ended) OVER blocks AS ended_before
+FROM (SELECT id, started, started_as, lag(created) OVER blocks AS joined, lag(created_as) OVER blocks AS joined_as,
+             lag(ended) OVER blocks AS ended_before
       FROM (SELECT s.block_uuid, s.type, s."index", min(s.id) AS id, max(s.created_at) AS created,
+                   max((SELECT min(t.id) FROM step_transitions t WHERE t.step_id = s.id)) AS created_as,
+                   min((SELECT min(t.id) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')) AS started_as,
                    min((SELECT min(t.at) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')) AS started,
                    max((SELECT max(t.at) FROM step_transitions t
                         WHERE t.step_id = s.id AND t.to_state IN ('Completed', 'Skipped'))) AS ended
             FROM steps s WHERE s.block_uuid <> s.uuid GROUP BY s.block_uuid, s.type, s."index") AS levels
       WINDOW blocks AS (PARTITION BY block_uuid, type ORDER BY "index")) AS level
-WHERE started < ended_before AND joined < started;
+WHERE started < ended_before AND (joined < started OR joined = started AND joined_as < started_as);
 
 -- name: invariant_7_keys_are_not_exceeded()
 -- Only keys: the other limits are settings, and lowering one does not stop steps that already run.

@@ -37,7 +37,7 @@ WHERE (s.uuid = :workflow OR s.workflow_id = :workflow AND s.workflow_id <> s.uu
 
 -- name: lock_steps(ids, uuids)
 SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,
-       child_block_uuid, "index", updated_at, declared
+       child_block_uuid, "index", updated_at, belongs_to
 FROM steps
 WHERE id @in(:ids bigint) OR uuid @in(:uuids uuid)
 ORDER BY id

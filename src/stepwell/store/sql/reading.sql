@@ -84,5 +84,10 @@ FROM steps_dispatcher_ticks ORDER BY id DESC LIMIT :limit;
 SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, duration_ms, error
 FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT :limit;
 
+-- name: steps_set_aside(limit)
+-- Steps that ended because of what their row holds; a scan, for `doctor`.
+SELECT id, action, reason, error_message FROM steps
+WHERE reason IN ('refused', 'unreadable') AND state = 'Failed' ORDER BY id DESC LIMIT :limit;
+
 -- name: database_version()
 SELECT @sqlite(sqlite_version())@postgres(current_setting('server_version')) AS version;

@@ -1,18 +1,20 @@
 -- The reaper's queries and transitions. There are only about as many leases and Dispatched steps as there are slots, so
 -- their ids are read from the agenda first, then the rows. (For a join, SQLite may scan all of `steps` for a Bloom filter.)
 
--- name: dead_leases(now)
+-- name: dead_leases(of_tasks, now)
+-- `of_tasks`: runs of tasks of main processes, which the reschedule beat ends; else all other leases.
 SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.alive_until, w.heartbeat_at
 FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
-  AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
+  AND @lease_is_dead(s, w, :now)
+  AND (s.state = 'Running' AND coalesce(s.belongs_to, '') = 'process') = CAST(:of_tasks AS boolean);
 
 -- name: is_lease_dead(id, token, now)
 -- The same check for one lease, repeated in the transaction that ends it.
 SELECT s.id
 FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
-  AND (w.id IS NULL OR w.alive_until <= :now OR s.lease_deadline <= :now);
+  AND @lease_is_dead(s, w, :now);
 
 -- name: heartbeats()
 SELECT id, heartbeat_at, alive_until FROM steps_workers WHERE alive_until > heartbeat_at;

@@ -32,17 +32,29 @@ UPDATE steps SET @to('Pending'), reason = 'double_check', double_checks = double
 WHERE @holder
 @changes;
 
--- name: not_completed(id, token, dispatch_after, limit, error, stage, actor, now)
+-- name: not_completed(id, token, dispatch_after, limit, cut, error, stage, actor, now)
 -- The run ended without completing the step: Pending again after its cooldown, at most `limit` times in a row.
+-- For the execution of a cron job, a cut at the timeout is an attempt: it spends a retry, and the last one fails the step.
 UPDATE steps SET
-    @to(CASE WHEN not_completed >= :limit THEN 'Failed' ELSE 'Pending' END),
-    reason = 'not_completed', not_completed = not_completed + 1,
-    completed_at = CASE WHEN not_completed >= :limit THEN :now END,
-    error_message = CASE WHEN not_completed >= :limit
+    @to(CASE WHEN @spends_attempt THEN CASE WHEN retries >= max_retries THEN 'Failed' ELSE 'Pending' END
+             WHEN not_completed >= :limit THEN 'Failed' ELSE 'Pending' END),
+    reason = CASE WHEN @spends_attempt AND retries >= max_retries THEN 'timed_out' ELSE 'not_completed' END,
+    retries = retries + CASE WHEN @spends_attempt AND retries < max_retries THEN 1 ELSE 0 END,
+    not_completed = CASE WHEN @spends_attempt THEN 0 ELSE not_completed + 1 END,
+    completed_at = CASE WHEN CASE WHEN @spends_attempt THEN retries >= max_retries ELSE not_completed >= :limit END THEN :now END,
+    error_message = CASE WHEN not_completed >= :limit AND NOT @spends_attempt
                          THEN coalesce(error_message, :error, 'not completed after ' || (not_completed + 1) || ' runs')
                          ELSE coalesce(error_message, :error) END,
     last_error = :error, dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), @survived, @release
 WHERE @holder
+@changes;
+
+-- name: run_again(id, token, dispatch_after, actor, now)
+-- The run was successful, and the step has to run again, from the start. Not with children: they would be created twice.
+UPDATE steps SET @to('Pending'), reason = 'not_completed', retries = 0, not_completed = 0, double_checks = 0,
+    dispatch_after = :dispatch_after, stage = NULL, compute_done_at = NULL, response = NULL, checkpoint = NULL,
+    last_error = NULL, @survived, @release
+WHERE @holder AND NOT has_children
 @changes;
 
 -- name: rescue(id, token, dispatch_after, limit, began, error, actor, now)

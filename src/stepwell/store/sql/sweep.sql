@@ -61,7 +61,7 @@ UNION
 SELECT u.step_id, 'its block entry has the wrong block, type, index or workflow' FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
 WHERE s."group" = :group
   AND (u.block_uuid <> s.block_uuid OR u.type <> s.type OR u."index" <> s."index"
-       OR u.workflow_id @sqlite(IS NOT)@postgres(IS DISTINCT FROM) CASE WHEN s.declared THEN s.workflow_id END)
+       OR u.workflow_id @sqlite(IS NOT)@postgres(IS DISTINCT FROM) CASE WHEN s.belongs_to = 'workflow' THEN s.workflow_id END)
 UNION
 SELECT s.id, 'it is ' || s.state || ', but has no block entry' FROM steps s
 WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.block_uuid <> s.uuid)
@@ -95,7 +95,7 @@ DELETE FROM steps_agenda WHERE step_id = :id;
 
 -- name: repair_agenda_entry(id)!
 INSERT INTO @agenda
-SELECT id, CASE state WHEN 'Pending' THEN 'unchecked' WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END,
+SELECT id, CASE state WHEN 'Pending' THEN @returned(steps) WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END,
        @agenda_entry(steps) AND state = 'Pending'
 FROM steps WHERE id = :id AND (state IN ('Pending', 'Dispatched') OR lease_worker IS NOT NULL)
 ON CONFLICT (step_id) DO UPDATE SET status = excluded.status;

@@ -107,7 +107,7 @@ UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND l
 
 -- name: marks_of_group(group)
 SELECT m.id, s.state,
-       CASE WHEN s.declared AND s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.workflow_id END AS workflow
+       CASE WHEN s.belongs_to = 'workflow' AND s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.workflow_id END AS workflow
 FROM steps_marks m LEFT JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
 
 -- name: pending_work(group, now)
@@ -121,6 +121,12 @@ SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'unchecked' AND a."
 UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_dispatched = :dispatched,
     duration_ms = :duration_ms, error = :error
 WHERE id = :tick;
+
+-- name: log_set_aside(id, owner, now, progress)!
+-- Rows are set aside between ticks: the log of their group gets an entry of its own. (A row without a place has no group.)
+INSERT INTO steps_dispatcher_ticks ("group", owner, started_at, ended_at, progress, duration_ms)
+SELECT coalesce(s."group", ''), :owner, @time(:now), @time(:now), @sqlite(:progress)@postgres(CAST(:progress AS json)), 0
+FROM steps s WHERE s.id = :id;
 
 -- name: delete_tick(tick)!
 DELETE FROM steps_dispatcher_ticks WHERE id = :tick;

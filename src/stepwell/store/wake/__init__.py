@@ -15,6 +15,7 @@ class Wake(StrEnum):
 
     WORK = "work"  # there may be steps to run
     DECISIONS = "decisions"  # there may be work for a tick
+    SCHEDULES = "schedules"  # a schedule was changed
 
 
 ANY_WAKE: Final = frozenset(Wake)

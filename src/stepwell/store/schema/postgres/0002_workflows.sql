@@ -19,6 +19,7 @@ CREATE TABLE steps_workflows (
     bypass_steps  json NOT NULL DEFAULT '[]',
     identity      text, -- unique while not NULL: the caller's own key, or a hash of the request
     rerun_of      uuid,
+    belongs_to    text CHECK (belongs_to = 'schedule'), -- the feature that follows its changes
     cancelled_at  timestamptz, -- it settles as cancelled, whatever had failed
     settled_at    timestamptz,
     created_at    timestamptz NOT NULL,

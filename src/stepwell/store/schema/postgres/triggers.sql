@@ -78,7 +78,7 @@ BEGIN
     WITH changed AS MATERIALIZED (
         SELECT n.id, n."group", n.queue, n.action, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
                n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.has_dependents, n.has_children,
-               n.parent_step_id, n.placed, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
+               n.parent_step_id, n.placed, n.belongs_to, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
                n.own_code_done_at, t.is_claim_of_open,
                @legal(CASE WHEN t.is_claim_of_open THEN 'Dispatched' ELSE n.changed_from END, n.state, n.actor) AS legal
         FROM new_rows n
@@ -97,7 +97,7 @@ BEGIN
                OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
     ), joined_agenda AS (
         INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)
-        SELECT id, CASE WHEN placed THEN 'unchecked' ELSE 'new' END, "group", coalesce(queue, 'default'), action,
+        SELECT id, @returned(changed), "group", coalesce(queue, 'default'), action,
                CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, concurrency_key, concurrency_key IS NOT NULL
         FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
         ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, key_blocked = excluded.key_blocked

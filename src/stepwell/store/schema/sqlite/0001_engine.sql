@@ -88,8 +88,9 @@ CREATE TABLE steps (
     concurrency_key   text, -- at most concurrency_limit of the steps with this key run at once
     concurrency_limit any CHECK (CASE typeof(concurrency_limit)
                           WHEN 'integer' THEN concurrency_limit BETWEEN 1 AND 2147483647 ELSE NOT placed END),
+    -- The feature that follows its changes, at any depth of a declared workflow; NULL: none.
+    belongs_to        text CHECK (belongs_to IN ('workflow', 'schedule', 'process')),
     -- Of declared workflows (docs/decisions/0007); all other steps leave these at their defaults.
-    declared          integer NOT NULL DEFAULT 0, -- part of a declared workflow, at any depth
     kind              text NOT NULL DEFAULT 'job' CHECK (kind IN ('job', 'map', 'gate')),
     template          text,    -- the name of its step in the template
     element           integer, -- the position of its element in the list of a map
@@ -211,6 +212,14 @@ CREATE TABLE steps_actions (
     recorded_by       text NOT NULL
 );
 
+-- Steps that were created before any worker had recorded their job, and the settings that they left out.
+CREATE TABLE steps_unsettled (
+    step_id  integer PRIMARY KEY REFERENCES steps (id) ON DELETE CASCADE,
+    action   text NOT NULL,
+    left_out text NOT NULL -- columns of `steps`, separated by spaces
+);
+CREATE INDEX steps_unsettled_by_action ON steps_unsettled (action, step_id);
+
 CREATE TABLE steps_workers (
     id           text PRIMARY KEY,
     hostname     text NOT NULL,
@@ -242,7 +251,7 @@ INSERT INTO steps_round_robin VALUES (0);
 CREATE TABLE steps_agenda (
     step_id  integer PRIMARY KEY,
     status   text NOT NULL CHECK (status IN ('new', 'unchecked', 'delayed', 'open', 'exhausted', 'dispatched',
-                                              'running', 'undecided', 'gate')),
+                                              'running', 'undecided', 'gate', 'held')),
     "group"  text,
     queue    text NOT NULL,
     action   text NOT NULL,
@@ -260,6 +269,7 @@ CREATE INDEX steps_agenda_exhausted ON steps_agenda ("group") WHERE status = 'ex
 CREATE INDEX steps_agenda_undecided ON steps_agenda ("group", step_id) WHERE status = 'undecided';
 CREATE INDEX steps_agenda_gates ON steps_agenda ("group", due_at) WHERE status = 'gate';
 CREATE INDEX steps_agenda_new ON steps_agenda (step_id) WHERE status = 'new';
+CREATE INDEX steps_agenda_held ON steps_agenda (step_id) WHERE status = 'held';
 CREATE INDEX steps_agenda_dispatched ON steps_agenda (queue, action, rank, step_id) WHERE status = 'dispatched';
 CREATE INDEX steps_agenda_running ON steps_agenda (queue, action) WHERE status = 'running';
 

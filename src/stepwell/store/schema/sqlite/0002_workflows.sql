@@ -19,6 +19,7 @@ CREATE TABLE steps_workflows (
     bypass_steps  text NOT NULL DEFAULT '[]',
     identity      text, -- unique while not NULL: the caller's own key, or a hash of the request
     rerun_of      text,
+    belongs_to    text CHECK (belongs_to = 'schedule'), -- the feature that follows its changes
     cancelled_at  text, -- it settles as cancelled, whatever had failed
     settled_at    text,
     created_at    text NOT NULL,

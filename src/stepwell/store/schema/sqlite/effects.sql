@@ -38,7 +38,7 @@ WHERE step_id IN (SELECT c.id FROM @changed_rows WHERE c.state = 'Running' AND c
 
 -- effect: return_to_agenda (returns)
 INSERT INTO @agenda
-SELECT c.id, CASE WHEN c.placed THEN 'unchecked' ELSE 'new' END, @agenda_entry(c)
+SELECT c.id, @returned(c), @agenda_entry(c)
 FROM @changed_rows WHERE c.state = 'Pending' AND c.from_state <> 'Pending'
 ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, key_blocked = excluded.key_blocked;
 

@@ -62,5 +62,5 @@ WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND 
 RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
     "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
     has_dependents, stage, double_checks, checkpoint,
-    CASE WHEN stage IS NOT NULL THEN response END AS response, claim_token = lease_token AS was_open, begun, declared,
+    CASE WHEN stage IS NOT NULL THEN response END AS response, claim_token = lease_token AS was_open, begun, belongs_to,
     kind, template, element;

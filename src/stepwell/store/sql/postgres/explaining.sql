@@ -1,8 +1,8 @@
--- name: steps_behind(id, fan, most)
--- A step and all steps that it may wait for, at any depth. Deliberately generous: `look.explain` decides which of them
+-- name: steps_behind(ids, fan, most)
+-- Steps and all steps that they may wait for, at any depth. Deliberately generous: `look.explain` decides which of them
 -- matter. Each step leads only to the next lower index of its block, so a block of n indexes costs n rows, not n * n.
 WITH RECURSIVE chain (id) AS (
-    SELECT CAST(:id AS bigint)
+    SELECT s.id FROM steps s WHERE s.id @in(:ids bigint)
     UNION
     SELECT behind.id FROM chain c JOIN steps s ON s.id = c.id CROSS JOIN LATERAL (
         SELECT s.parent_step_id AS id

@@ -1,10 +1,10 @@
--- name: steps_behind(id, fan, most)
--- A step and all steps that it may wait for, at any depth. Deliberately generous: `look.explain` decides which of them
+-- name: steps_behind(ids, fan, most)
+-- Steps and all steps that they may wait for, at any depth. Deliberately generous: `look.explain` decides which of them
 -- matter. Each step leads only to the next lower index of its block, so a block of n indexes costs n rows, not n * n.
 -- (LEFT JOIN and sub-selects, as in phases.sql: with statistics, SQLite would scan a table that is inner-joined. What does
 -- not qualify becomes NULL.)
 WITH RECURSIVE chain (id) AS (
-    SELECT :id
+    SELECT s.id FROM steps s WHERE s.id @in(:ids bigint)
     UNION
     SELECT (SELECT s.parent_step_id FROM steps s
             WHERE s.id = c.id AND s.state NOT IN ('Completed', 'Skipped')

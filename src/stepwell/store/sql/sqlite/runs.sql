@@ -8,5 +8,5 @@ WHERE steps.id = json_extract(ending.value, '$[0]') AND state = 'Running'
   AND lease_token = json_extract(ending.value, '$[1]') AND lease_worker IS NOT NULL;
 @effects(waits, concludes);
 SELECT json_group_array(json_array(id, state, parent_step_id IS NOT NULL OR has_dependents OR has_children,
-                                   declared))
+                                   belongs_to))
 FROM steps WHERE id @in(:ids bigint) AND batch = :batch;
