@@ -1,0 +1,1 @@
+"""The HTTP API and the dashboard: an ASGI application over one app."""
