@@ -182,7 +182,10 @@ def test_defining_schedules_needs_the_role_admin(app: Stepwell) -> None:
     body = {"name": "nightly", "expression": "0 1 * * *", "handler": "report"}
     made = web(app)
     refused = client(made, Role.OPERATE).post("/api/v1/schedules", json=body)
-    assert (refused.status_code, refused.json()["detail"]) == (403, "ann-operate has the role operate; this needs admin")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        403,
+        "ann-operate has the role operate; this needs admin",
+    )
     assert client(made, Role.ADMIN).post("/api/v1/schedules", json=body).status_code == 201
 
 
@@ -285,7 +288,11 @@ def test_a_large_body_is_refused_whether_it_says_so_or_not(app: Stepwell) -> Non
 
 def test_every_response_forbids_inline_scripts_foreign_content_and_frames(app: Stepwell) -> None:
     made = web(app)
-    answers = [client(made).get("/api/v1/totals"), client(made, None).get("/api/v1/totals"), client(made).get("/nothing")]
+    answers = [
+        client(made).get("/api/v1/totals"),
+        client(made, None).get("/api/v1/totals"),
+        client(made).get("/nothing"),
+    ]
     for answer in answers:
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy

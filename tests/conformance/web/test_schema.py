@@ -47,7 +47,9 @@ def test_every_endpoint_keeps_to_the_document(app: Stepwell, mode: GenerationMod
     for result in schema.get_all_operations():
         operation = result.ok()
 
-        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+        @settings(
+            max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+        )
         @given(case=operation.as_strategy(generation_mode=mode))
         def check(case: schemathesis.Case) -> None:
             case.call_and_validate(headers=HEADERS, excluded_checks=[ignored_auth])
