@@ -77,6 +77,22 @@ def test_a_schedule_that_did_not_succeed_in_time_is_red(app: Stepwell, clock: Ma
     assert "has not succeeded" not in client(web(app)).get("/health/status").text
 
 
+def test_a_counter_that_is_wrong_is_red(lawless_app: Stepwell) -> None:
+    app = lawless_app
+    app.enqueue("work", queue="priority")
+    app.dispatch_once()
+    assert "counters" not in verdicts(app)[1]
+    app.database.transact(lambda tx: tx.execute("DELETE FROM steps_tally", {}))
+    app.database.transact(
+        lambda tx: tx.execute(
+            'INSERT INTO steps_totals (state, action, queue, "group", hostname, child, throttled, number) '
+            "VALUES ('Dispatched', 'work', 'priority', 'alpha', '', false, false, -3)",
+            {},
+        )
+    )
+    assert verdicts(app)[1]["counters"] == "red"
+
+
 @pytest.mark.one_database
 def test_a_process_without_its_database_is_live_but_not_ready(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: object) -> None:

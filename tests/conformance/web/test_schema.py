@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.config import SchemathesisConfig
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import ignored_auth
 
 from stepwell import Stepwell
@@ -45,13 +48,14 @@ def test_every_endpoint_keeps_to_the_document(app: Stepwell, mode: GenerationMod
     schema = schemathesis.openapi.from_asgi("/api/v1/openapi.json", made, config=config, headers=HEADERS)
     problems = []
     for result in schema.get_all_operations():
+        assert isinstance(result, Ok)
         operation = result.ok()
 
         @settings(
             max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
         )
         @given(case=operation.as_strategy(generation_mode=mode))
-        def check(case: schemathesis.Case) -> None:
+        def check(case: schemathesis.Case[Any]) -> None:
             case.call_and_validate(headers=HEADERS, excluded_checks=[ignored_auth])
 
         try:

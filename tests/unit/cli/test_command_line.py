@@ -20,6 +20,7 @@ MAY_CREATE = {"demo", "migrate", "enqueue", "completion", "up", "worker", "heart
 # With the arguments that each of them needs.
 LOOK_OR_ACT = [
     ["dispatcher"],
+    ["web"],
     ["dispatch", "--once"],
     ["steps"],
     ["show", "1"],
@@ -85,7 +86,9 @@ def has_option(name: str, option: str) -> bool:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(set(NAMES) - {"demo", "dispatcher", "completion", "up", "worker", "reaper", "scheduler", "heartbeat"}),
+    sorted(
+        set(NAMES) - {"demo", "dispatcher", "completion", "up", "worker", "reaper", "scheduler", "heartbeat", "web"}
+    ),
 )
 def test_every_command_that_reads_or_acts_can_answer_in_json(name: str) -> None:
     assert has_option(name, "--json")
