@@ -327,7 +327,7 @@ def test_every_problem_of_the_configuration_is_a_line_and_nothing_starts(folder:
         "stepwell.toml:5: [dispacher]: unknown section; did you mean [dispatcher]?",
         'STEPWELL_LOG_LEVEL = "loud": expected "debug", "info", "warning" or "error"',
     ]
-    assert {file.name for file in folder.iterdir()} == {"configured_shop.py", "stepwell.toml"}
+    assert {file.name for file in folder.iterdir()} == {"configured_shop.py", "stepwell.toml", "tokens"}
 
 
 @pytest.mark.parametrize(
