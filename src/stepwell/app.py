@@ -34,6 +34,7 @@ from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.redaction import shown_url
+from stepwell.model.secrets import Redaction
 from stepwell.model.states import State
 from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
@@ -93,17 +94,25 @@ class Stepwell(Loadable):
     42
 
     `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated.
+    `secret_names` are keys of arguments and results whose values are never shown, besides `password`, `token` and such.
 
     Making one touches nothing: it connects, and makes sure of the schema, on first use. A process that is forked later
     connects for itself.
     """
 
     def __init__(
-        self, url: str, *, queues: Iterable[str] = (), clock: Clock | None = None, migrate_schema: bool = False
+        self,
+        url: str,
+        *,
+        queues: Iterable[str] = (),
+        secret_names: Iterable[str] = (),
+        clock: Clock | None = None,
+        migrate_schema: bool = False,
     ) -> None:
         self.jobs = Registry()
         self.job = JobDecorator(self)
         self.queues = DeclaredQueues(queues, self.jobs)
+        self.redaction = Redaction(secret_names)
         self.events = Events()
         self.workflows = Workflows(self)
         self.main_processes = MainProcesses(self)

@@ -21,6 +21,7 @@ from stepwell.store.filters import check_step_filters
 
 # Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
 MOST_STEPS: Final = 100_000
+NEWEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +168,14 @@ class Reader:
     def groups(self) -> list[reading.GroupRow]:
         return self._database.read(reading.all_groups)
 
-    def ticks(self, group: str | None = None, limit: int = 20) -> list[reading.TickRow]:
-        """The newest ticks with changes or errors, and what each phase changed."""
+    def ticks(self, group: str | None = None, limit: int = 20, before: int | None = None) -> list[reading.TickRow]:
+        """The newest ticks (with an id below `before`) with changes or errors, and what each phase changed."""
+        at = NEWEST if before is None else before
 
         def look(tx: Transaction) -> list[reading.TickRow]:
             if group is None:
-                return reading.recent_ticks(tx, limit=limit)
-            return reading.recent_ticks_of_group(tx, group=group, limit=limit)
+                return reading.recent_ticks(tx, before=at, limit=limit)
+            return reading.recent_ticks_of_group(tx, group=group, before=at, limit=limit)
 
         found = self._database.read(look)
         if group is not None and not found:

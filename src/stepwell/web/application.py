@@ -10,11 +10,15 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from stepwell.app import Stepwell
+from stepwell.web.api.routes import api_routes
 from stepwell.web.guard.access import Access, Token
 from stepwell.web.guard.guard import Guard
 from stepwell.web.guard.hosts import Hosts
+from stepwell.web.health import health_routes
 from stepwell.web.login import login_routes, sign_in_page
+from stepwell.web.metrics import metrics_route
 from stepwell.web.screens.routes import routes as screen_routes
+from stepwell.web.seed import seed_routes
 from stepwell.web.site import READ_SECONDS, Site
 from stepwell.web.visitor import Recognise
 
@@ -38,8 +42,14 @@ class Application:
 
     def _routes(self) -> list[BaseRoute]:
         site = self.site
-        below = [*login_routes(site, self._guard.failures), *screen_routes(site)]
-        return [Route("/", _to_dashboard, methods=["GET"]), Mount("/step-dispatcher", routes=below)]
+        below = [*login_routes(site, self._guard.failures), *seed_routes(site), *screen_routes(site)]
+        return [
+            Route("/", _to_dashboard, methods=["GET"]),
+            Mount("/api/v1", routes=api_routes(site)),
+            Mount("/health", routes=health_routes(site)),
+            metrics_route(site),
+            Mount("/step-dispatcher", routes=below),
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._guard(scope, receive, send)

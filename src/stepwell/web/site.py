@@ -14,6 +14,7 @@ from starlette.requests import Request
 from stepwell import __version__
 from stepwell.app import Stepwell
 from stepwell.store.bounded import bounded_reads
+from stepwell.web.background import OperationRunner
 from stepwell.web.guard.access import Access
 from stepwell.web.visitor import Role, Visitor
 
@@ -36,6 +37,7 @@ class Site:
     read_only: bool = False
     read_seconds: float = READ_SECONDS
     version: str = __version__
+    operations: OperationRunner = field(default_factory=OperationRunner)
     _readers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_READERS))
     _writers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_READERS))
 
