@@ -26,7 +26,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "enqueue": ("enqueue", "Create a step."),
     },
     "Run": {
-        "up": ("work", "Run dispatcher, worker and reaper together."),
+        "up": ("work", "Run dispatcher, worker, reaper and dashboard together."),
+        "web": ("web", "Serve the dashboard and the HTTP API."),
         "worker": ("work", "Run the steps of an app until stopped."),
         "reaper": ("work", "Recover the steps of dead workers."),
         "scheduler": ("schedules", "Decide the slots of schedules until stopped."),

@@ -19,12 +19,14 @@ from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.cli.workflow_views import write_workflow, write_workflow_explanation, write_workflow_tree
+from stepwell.look.shown import shown_history, shown_logs, shown_step
 from stepwell.model.states import State
 from stepwell.model.step import Step
 
 if TYPE_CHECKING:
     from stepwell import Run, Stepwell
     from stepwell.look.reader import TreeNode
+    from stepwell.model.secrets import Redaction
 
 # Children of one parent that `tree` shows without --all.
 CHILDREN_SHOWN: Final = 50
@@ -57,6 +59,7 @@ def steps(
         if workflow is not None:
             filters["workflow"] = workflow_of(app, workflow)
         found = app.steps(limit=limit, before=before and min(before, BIGGEST_ID), state=list(states) or None, **filters)
+        found = [shown_step(step, app.redaction) for step in found]
         now = app.database.now()
     if as_json:
         click.echo(to_json(found))
@@ -95,10 +98,11 @@ def _row(step: Step, now: datetime) -> list[Cell]:
 @click.command()
 @click.argument("which", metavar="STEP|WORKFLOW")
 @click.option("--at", type=moment, metavar="TIME", help="As it was at this time (ISO 8601; UTC without an offset).")
+@click.option("--show-secrets", is_flag=True, help="Do not redact passwords, tokens and other secrets.")
 @database_option
 @json_option
 @click.pass_obj
-def show(target: Target, which: str, at: datetime | None, as_json: bool) -> None:
+def show(target: Target, which: str, at: datetime | None, show_secrets: bool, as_json: bool) -> None:
     """Show one step (fields, arguments, response, error, history) or one workflow with its steps.
 
     With --at, as it was then: rebuilt from the history.
@@ -109,10 +113,13 @@ def show(target: Target, which: str, at: datetime | None, as_json: bool) -> None
             _show_moment(app, found, at, as_json=as_json)
             return
         if not isinstance(found, Step):
-            write_workflow(found, as_json=as_json)
+            write_workflow(found, as_json=as_json, show_secrets=show_secrets)
             return
         history = app.history(found)
         logs = app.logs(found)
+        if not show_secrets:
+            found, history = shown_step(found, app.redaction), shown_history(history, app.redaction)
+            logs = shown_logs(logs, app.redaction)
         upstream = app.reader.dependencies(found)
         now = app.database.now()
     if as_json:
@@ -223,25 +230,26 @@ def tree(target: Target, which: str, everything: bool, as_json: bool) -> None:
         found = step_or_run(app, which)
         if not isinstance(found, Step):
             if as_json:
-                click.echo(to_json([each for top in app.reader.workflow_trees(found.id) for each in _listed(top)]))
+                trees = app.reader.workflow_trees(found.id)
+                click.echo(to_json([each for top in trees for each in _listed(top, app.redaction)]))
             else:
                 write_workflow_tree(found, None if everything else CHILDREN_SHOWN)
             return
         top = app.tree(found)
     if as_json:
-        click.echo(to_json(list(_listed(top))))
+        click.echo(to_json(list(_listed(top, app.redaction))))
         return
     output = Output()
     for line in tree_lines(top, None if everything else CHILDREN_SHOWN):
         output.line(*line, cut=True)
 
 
-def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
+def _listed(top: TreeNode, redaction: Redaction) -> Iterator[dict[str, Any]]:
     """The steps in the order of the tree, each with its depth: some JSON readers limit nesting."""
     stack = [(top, 0)]
     while stack:
         node, depth = stack.pop()
-        yield {"depth": depth, "step": node.step}
+        yield {"depth": depth, "step": shown_step(node.step, redaction)}
         stack.extend((child, depth + 1) for child in reversed(node.children))
 
 

@@ -35,6 +35,15 @@ _SETTINGS: Final = {
     "up": _WORKER | _LOG,
     "dispatcher": _DISPATCHER | _LOG,
     "reaper": _LOG,
+    "web": {
+        "app_name": "app.name",
+        "host": "web.host",
+        "port": "web.port",
+        "token_file": "web.token_file",
+        "allow_host": "web.hosts",
+        "read_only": "web.read_only",
+    }
+    | _LOG,
 }
 
 

@@ -97,12 +97,10 @@ def _schedules(app: Stepwell, now: datetime) -> Iterator[Check]:
     for schedule in app.schedules.list():
         due = schedule.next_slot
         if schedule.definition.enabled and due is not None and now - due > grace:
-            yield Check("schedules", "red", f"{schedule.name}: its slot of {due.isoformat()} is not decided: no scheduler?")
+            yield Check("schedules", "red", f"{schedule.name}: slot {due.isoformat()} is not decided: no scheduler?")
     for missed in app.schedules.overdue():
-        yield Check(
-            "schedules", "red",
-            f"{missed.schedule}: its slot of {missed.slot.isoformat()} has not succeeded within {missed.expect_within:g} s",
-        )  # fmt: skip
+        late = f"has not succeeded within {missed.expect_within:g} s"
+        yield Check("schedules", "red", f"{missed.schedule}: slot {missed.slot.isoformat()} {late}")
 
 
 def _groups(app: Stepwell, now: datetime) -> Iterator[Check]:

@@ -91,7 +91,7 @@ def metrics_route(site: Site) -> Route:
         registry = CollectorRegistry(auto_describe=False)
 
         def collect() -> bytes:
-            registry.register(_Figures(site.app, site.version))  # type: ignore[arg-type]
+            registry.register(_Figures(site.app, site.version))
             return generate_latest(registry)
 
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ TITLES: Final = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "Too slow",
     409: "Refused",
     411: "Length required",
     413: "Request too large",
@@ -42,9 +44,9 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 class HttpProblem(Exception):
     """Raised by a handler: becomes a response of this status."""
 
-    def __init__(self, status: int, detail: str, help: str = "", headers: dict[str, str] | None = None) -> None:
+    def __init__(self, status: int, detail: str, help: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.help, self.headers = status, detail, help, headers or {}
+        self.status, self.detail, self.help, self.headers = status, detail, help, dict(headers or {})
 
 
 def problem_response(

@@ -1,4 +1,4 @@
-"""`/step-dispatcher/api` and `/step-dispatcher/toggle`: the figures of the dashboard as JSON, and the breaker's switch."""
+"""`/step-dispatcher/api`: the figures of the dashboard as JSON; `/step-dispatcher/toggle`: the breaker's switch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute, Route
 
 from stepwell.look.figures import ClassFigures, HostFigures, Totals
 from stepwell.web.api.endpoint import Call
-from stepwell.web.api.inputs import Why, read_body
 from stepwell.web.api.idempotency import Answer
+from stepwell.web.api.inputs import Why, read_body
 from stepwell.web.api.serving import JSON, answer_of, response_of
 from stepwell.web.site import Site, visitor_of
 

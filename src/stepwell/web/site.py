@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +39,7 @@ class Site:
     read_seconds: float = READ_SECONDS
     version: str = __version__
     operations: OperationRunner = field(default_factory=OperationRunner)
+    stopping: threading.Event = field(default_factory=threading.Event)  # streams end when it is set
     _readers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_READERS))
     _writers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_READERS))
 

@@ -14,7 +14,7 @@ from stepwell.service.config.kinds import Kind
 from stepwell.service.config.names import Names, PerName
 from stepwell.service.config.numbers import Seconds, Size, WholeNumber
 from stepwell.service.config.setting import Setting, setting, settings_of
-from stepwell.service.config.words import Choice, FilePath, Text
+from stepwell.service.config.words import Choice, FilePath, Flag, Text
 from stepwell.service.logs.setup import FormatName
 
 ExecutorName: TypeAlias = Literal["process", "thread", "async"]
@@ -172,6 +172,43 @@ class ReaperSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """The dashboard and the HTTP API of `stepwell web` and `stepwell up`."""
+
+    host: str = setting(
+        "127.0.0.1",
+        Text(r"[\w.:-]+", "an address like 127.0.0.1"),
+        "The address to listen on. Any other than this machine's own needs a token.",
+        constant="web.server:HOST",
+    )
+    port: int = setting(7837, WholeNumber(0), "The port to listen on. 0: any free one.", constant="web.server:PORT")
+    token: str | None = setting(
+        None,
+        Text(r"[!-~]{16,}", "at least 16 printable characters without blanks"),
+        "The token that programs send as `Authorization: Bearer …`, with all rights. Unset: one is made at the start.",
+        secret=True,
+    )
+    token_file: Path | None = setting(
+        None,
+        FilePath(),
+        "A file with tokens: `NAME ROLE TOKEN` in each line, with the role read, operate or admin.",
+    )
+    hosts: tuple[str, ...] = setting(
+        (), Names(), "Host names by which it is called, besides those of this machine, like the name of a proxy."
+    )
+    read_only: bool = setting(False, Flag(), "Whether everything that changes something is refused.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionSettings:
+    """What is hidden where arguments, results and logs are shown."""
+
+    names: tuple[str, ...] = setting(
+        (), Names(), "Keys whose values are secret, besides `password`, `token`, `secret`, `api_key` and such."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """Logging."""
 
@@ -195,6 +232,8 @@ class Sections:
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
     reaper: ReaperSettings = field(default_factory=ReaperSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    redaction: RedactionSettings = field(default_factory=RedactionSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
 

@@ -236,8 +236,8 @@ def _backfill(call: Call, path: SchedulePath, body: BackfillBody) -> Backfill:
         path.name, body.first, body.last, who=call.who, why=body.why, preview=body.preview
     )
     if not body.preview:
-        period = {"first": body.first.isoformat(), "last": body.last.isoformat()}
-        record(call, "backfill_schedule", body.why, schedule=path.name, **period)
+        first, last = body.first.isoformat(), body.last.isoformat()
+        record(call, "backfill_schedule", body.why, schedule=path.name, first=first, last=last)
     return done
 
 

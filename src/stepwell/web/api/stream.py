@@ -97,7 +97,7 @@ class Streams:
         self._open += 1
         try:
             yield f": changes after {after}\nretry: 2000\n\n".encode()
-            while not await request.is_disconnected():
+            while not self._site.stopping.is_set() and not await request.is_disconnected():
                 try:
                     rows = await self._site.read(self._read, follower.settled)
                 except StepwellError as error:

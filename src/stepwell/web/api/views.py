@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -11,9 +10,8 @@ from msgspec import Struct, structs
 from stepwell.look.lists import StepRow
 from stepwell.look.reader import TreeNode
 from stepwell.model.secrets import Redaction
-from stepwell.model.step import Step, Transition
+from stepwell.model.step import Step
 from stepwell.store.engine.operations import OperationRow
-from stepwell.store.engine.reading import LogLine
 
 T = TypeVar("T")
 
@@ -41,19 +39,6 @@ class Done(Struct):
     steps: list[int] = []
 
 
-def shown_step(step: Step, redaction: Redaction) -> Step:
-    return replace(
-        step,
-        arguments=redaction.value(step.arguments),
-        response=redaction.value(step.response),
-        checkpoint=redaction.value(step.checkpoint),
-        decision=redaction.value(step.decision),
-        reason=redaction.text(step.reason),
-        error_message=redaction.text(step.error_message),
-        error_stack_trace=redaction.text(step.error_stack_trace),
-    )
-
-
 def shown_row(row: StepRow, redaction: Redaction) -> StepRow:
     return structs.replace(row, error=redaction.text(row.error), reason=redaction.text(row.reason))
 
@@ -63,14 +48,6 @@ def row_of(step: Step, redaction: Redaction) -> StepRow:
     error = None if step.error_message is None else redaction.text(step.error_message)[:ERROR_SHOWN]
     values: dict[str, Any] = {field: getattr(step, field) for field in _ROW_FIELDS}
     return StepRow(**values | {"reason": redaction.text(step.reason)}, error=error)
-
-
-def shown_history(rows: list[Transition], redaction: Redaction) -> list[Transition]:
-    return [replace(row, reason=redaction.text(row.reason), error=redaction.text(row.error)) for row in rows]
-
-
-def shown_logs(rows: list[LogLine], redaction: Redaction) -> list[LogLine]:
-    return [structs.replace(row, message=redaction.text(row.message)) for row in rows]
 
 
 def shown_operation(row: OperationRow, redaction: Redaction) -> OperationRow:

@@ -13,12 +13,22 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepwell.web.guard.access import Access
-from stepwell.web.guard.bodies import MAX_BODY, MAX_PATH, BodyTooLarge, limited, replayed, whole_body
+from stepwell.web.guard.bodies import (
+    MAX_BODY,
+    MAX_PATH,
+    MAX_SECONDS,
+    BodyTooLarge,
+    BodyTooSlow,
+    limited,
+    replayed,
+    whole_body,
+)
 from stepwell.web.guard.failures import Failures
 from stepwell.web.guard.headers import with_headers
 from stepwell.web.guard.hosts import Hosts
@@ -28,11 +38,14 @@ from stepwell.web.visitor import Recognise, Role, Visitor
 
 # What anybody may ask: whether the process lives, and how to sign in.
 LOGIN: Final = "/step-dispatcher/login"
+LOGOUT: Final = "/step-dispatcher/logout"
 OPEN: Final = frozenset({"/health/live", "/health/ready", LOGIN, "/step-dispatcher/login.js"})
 _FORM: Final = "application/x-www-form-urlencoded"
 _CSRF_HEADER: Final = "x-csrf-token"
 _CSRF_FIELD: Final = "csrf"
 _LOGGER: Final = logging.getLogger("stepwell.web")
+_MISSES: Final = {404: "there is nothing at this address", 405: "this address does not take that method"}
+_TOO_SLOW: Final = f"the request did not arrive within {MAX_SECONDS:g} s"
 _TOO_LARGE: Final = f"the request is larger than {MAX_BODY:,} bytes"
 
 
@@ -64,6 +77,7 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        scope = {**scope, "app": self}  # routers raise what they cannot serve, whatever they are mounted in
         request_id = secrets.token_hex(8)
         answer = _Answer(send, request_id)
         try:
@@ -72,8 +86,15 @@ class Guard:
         except HttpProblem as problem:
             response = self._refusal(scope, problem, request_id)
             await response(scope, receive, answer.send)
+        except HTTPException as error:  # no such route, or not with this method
+            refusal = HttpProblem(
+                error.status_code, _MISSES.get(error.status_code, error.detail), headers=error.headers
+            )
+            await self._refusal(scope, refusal, request_id)(scope, receive, answer.send)
         except BodyTooLarge:
             await problem_response(413, _TOO_LARGE, request_id=request_id)(scope, receive, answer.send)
+        except BodyTooSlow:
+            await problem_response(408, _TOO_SLOW, request_id=request_id)(scope, receive, answer.send)
         except Exception:
             _LOGGER.exception("request %s failed: %s %s", request_id, scope["method"], _path(scope))
             if answer.has_begun:
@@ -107,7 +128,9 @@ class Guard:
             state["form"] = _fields(body)
             receive = replayed(body, receive)
         if visitor is not None and path != LOGIN:
-            self._check_change(visitor, headers, state.get("form", {}))
+            self._check_csrf(visitor, headers, state.get("form", {}))
+            if path != LOGOUT:
+                self._check_authority(visitor)
         return receive
 
     def _check_size(self, scope: Scope, headers: Headers) -> None:
@@ -154,11 +177,13 @@ class Guard:
         cookie = cookies.get(self._access.cookie)
         return None if cookie is None else self._access.by_cookie(cookie)
 
-    def _check_change(self, visitor: Visitor, headers: Headers, form: dict[str, str]) -> None:
+    def _check_csrf(self, visitor: Visitor, headers: Headers, form: dict[str, str]) -> None:
         if visitor.via != "token" and not self._access.is_csrf(
             visitor, headers.get(_CSRF_HEADER) or form.get(_CSRF_FIELD, "")
         ):
             raise HttpProblem(403, "the request has no valid cross-site token", "reload the page and try again")
+
+    def _check_authority(self, visitor: Visitor) -> None:
         if self._read_only:
             raise HttpProblem(403, "this server is read-only; nothing changed")
         if not visitor.may(Role.OPERATE):
