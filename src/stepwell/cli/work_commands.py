@@ -127,11 +127,9 @@ def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...],
 
 
 def _web_part(app: Stepwell, config: Config) -> Part:
-    from stepwell.cli.web_commands import announce_web, web_part
+    from stepwell.cli.web_commands import web_part
 
-    part = web_part(app, config, asdict(config.web), or_any_port=config.web.port == PORT)
-    announce_web(part, read_only=config.web.read_only)
-    return part
+    return web_part(app, config, asdict(config.web), or_any_port=config.web.port == PORT)
 
 
 @click.command()
@@ -193,9 +191,20 @@ def _work(
     beside = [] if parts_beside is None else parts_beside(app)
     with crew_of([made, *beside], stopping=stopping) as crew:
         _announce(app, made, options, title="Working" if parts_beside is None else "Up")
+        for part in beside:
+            if part.name == "web":
+                _announce_web(part, target.config)
         gc.freeze()  # as in the slots: imported modules stay
         crew.run()
     click.echo(f"Stopped: {crew.report()}.")
+
+
+def _announce_web(part: Part, config: Config) -> None:
+    from stepwell.cli.web_commands import announce_web
+    from stepwell.web.server import WebPart
+
+    assert isinstance(part, WebPart)
+    announce_web(part, read_only=config.web.read_only)
 
 
 def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) -> None:

@@ -104,10 +104,10 @@ class Streams:
                     yield f": {_line(str(error))}\n\n".encode()
                     await anyio.sleep(PING_SECONDS)
                     continue
-                new = follower.take(rows)
+                before, new = follower.settled, follower.take(rows)
                 for row in new:
                     if _matches(row, query):
-                        yield self._event(row, follower.settled)
+                        yield self._event(row, before if settle_seconds else row.id)
                 if time.monotonic() - pinged > PING_SECONDS:
                     pinged = time.monotonic()
                     yield b": ping\n\n"
@@ -119,10 +119,11 @@ class Streams:
     def _read(self, after: int) -> list[StepChange]:
         return self._site.app.database.read(lambda tx: reading.changes_after(tx, after=after, limit=WINDOW + BATCH))
 
-    def _event(self, row: StepChange, settled: int) -> bytes:
+    def _event(self, row: StepChange, resume_after: int) -> bytes:
+        """The id is what the client sends after a reconnect: nothing after it may be lost."""
         shown = structs.replace(row, reason=self._site.app.redaction.text(row.reason))
         data = msgspec.json.encode(shown)
-        return b"id: %d\nevent: step\ndata: %b\n\n" % (settled, data)
+        return b"id: %d\nevent: step\ndata: %b\n\n" % (resume_after, data)
 
 
 def _matches(row: StepChange, query: StreamQuery) -> bool:

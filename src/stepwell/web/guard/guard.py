@@ -87,9 +87,8 @@ class Guard:
             response = self._refusal(scope, problem, request_id)
             await response(scope, receive, answer.send)
         except HTTPException as error:  # no such route, or not with this method
-            refusal = HttpProblem(
-                error.status_code, _MISSES.get(error.status_code, error.detail), headers=error.headers
-            )
+            detail = _MISSES.get(error.status_code, error.detail)
+            refusal = HttpProblem(error.status_code, detail, headers=error.headers)
             await self._refusal(scope, refusal, request_id)(scope, receive, answer.send)
         except BodyTooLarge:
             await problem_response(413, _TOO_LARGE, request_id=request_id)(scope, receive, answer.send)
