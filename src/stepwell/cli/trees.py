@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from stepwell.cli.output import SIGNS, STYLES, Span, of_state
+from stepwell.cli.output import Span, of_state
 from stepwell.cli.text import shorten
 from stepwell.model.states import State
 from stepwell.model.step import Step
+from stepwell.web.palette import SIGNS, STYLES
 
 if TYPE_CHECKING:
     from stepwell.look.reader import TreeNode

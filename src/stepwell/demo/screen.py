@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stepwell import State, Step, Transition
-from stepwell.cli.output import SIGNS, STYLES, Output, Span
+from stepwell.cli.output import Output, Span
 from stepwell.cli.text import shorten
 from stepwell.demo.story import Story
 from stepwell.model.redaction import shown_url
+from stepwell.web.palette import SIGNS, STYLES
 
 if TYPE_CHECKING:
     from rich.console import Group
