@@ -84,9 +84,7 @@ OF_OUTCOME: Final[dict[str, Look]] = {
 
 STYLES: Final[dict[State, str]] = {state: look.terminal for state, look in OF_STATE.items()}
 SIGNS: Final[dict[State, str]] = {state: look.sign for state, look in OF_STATE.items()}
-WORKFLOW_STYLES: Final[dict[WorkflowState, str]] = {
-    state: look.terminal for state, look in OF_WORKFLOW_STATE.items()
-}
+WORKFLOW_STYLES: Final[dict[WorkflowState, str]] = {state: look.terminal for state, look in OF_WORKFLOW_STATE.items()}
 
 # What text stands on: the page, a card, a raised element.
 DARK_SURFACES: Final = ("#0b1020", "#161d33", "#1e2744")

@@ -19,9 +19,7 @@ def sparkline(values: Sequence[float | None], *, label: str, class_: str = "", g
     """A line over the values, the oldest first; None is a minute without one. `gaps`: when the breaker was off."""
     highest = max((value for value in values if value is not None), default=0) or 1
     step = WIDTH / max(len(values) - 1, 1)
-    marks = [
-        element("line", x1=place * step, x2=place * step, y1=0, y2=HEIGHT, class_="gap") for place in gaps
-    ]
+    marks = [element("line", x1=place * step, x2=place * step, y1=0, y2=HEIGHT, class_="gap") for place in gaps]
     parts: list[Markup] = []
     for run in _runs(values):
         points = [(place * step, HEIGHT - (HEIGHT - _TOP) * value / highest) for place, value in run]

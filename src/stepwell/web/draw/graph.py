@@ -8,7 +8,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from stepwell.web.draw.layers import Placed, place
+from stepwell.web.draw import layers
+from stepwell.web.draw.layers import Placed
 from stepwell.web.draw.svg import drawing, element, number
 from stepwell.web.palette import Look
 
@@ -35,7 +36,7 @@ class Box:
 
 def layout(keys: Sequence[str], edges: Sequence[tuple[str, str]]) -> Placed[str]:
     """Where the boxes are; depends on the structure alone."""
-    return place(keys, edges)
+    return layers.place(keys, edges)
 
 
 def draw(boxes: Sequence[Box], edges: Sequence[tuple[str, str]], placed: Placed[str], *, label: str) -> Markup:
@@ -49,8 +50,7 @@ def draw(boxes: Sequence[Box], edges: Sequence[tuple[str, str]], placed: Placed[
         [*lines, *(_box(box, placed.places) for box in boxes)],
         label=label,
         class_="graph",
-        width=max(width, WIDTH),
-        height=max(height, HEIGHT),
+        scaled=True,
         data_pan="",
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Generic, TypeVar
 
 N = TypeVar("N", bound=Hashable)
@@ -47,7 +48,7 @@ def place(nodes: Sequence[N], edges: Sequence[tuple[N, N]]) -> Placed[N]:
         for point in chain[1:-1]:
             assert isinstance(point, _Bend)
             rows[point.layer].append(point)
-        for one, other in zip(chain, chain[1:], strict=False):
+        for one, other in pairwise(chain):
             links.setdefault(one, set()).add(other)
             links.setdefault(other, set()).add(one)
     rows = _order(rows, links)
@@ -130,7 +131,7 @@ def crossings(placed: Placed[N]) -> int:
     """How many pairs of edges cross."""
     pieces: dict[int, list[tuple[float, float]]] = {}
     for route in placed.routes.values():
-        for (layer, start), (_, end) in zip(route, route[1:], strict=False):
+        for (layer, start), (_, end) in pairwise(route):
             pieces.setdefault(layer, []).append((start, end))
     return sum(
         (a - c) * (b - d) < 0
@@ -142,7 +143,7 @@ def crossings(placed: Placed[N]) -> int:
 
 def _crossings(rows: list[list[object]], links: dict[object, set[object]]) -> int:
     total = 0
-    for row, following in zip(rows, rows[1:], strict=False):
+    for row, following in pairwise(rows):
         at = {node: place for place, node in enumerate(following)}
         ends = [at[other] for node in row for other in sorted(links.get(node, ()), key=lambda o: at.get(o, -1))
                 if other in at]  # fmt: skip

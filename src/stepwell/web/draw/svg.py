@@ -26,7 +26,9 @@ def element(name: str, *content: Markup | str, **attributes: Value) -> Markup:
     <text x="1.5" class="label" data-key="&#34;">a &lt; b</text>
     """
     written = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), number(value) if isinstance(value, int | float) else value)
+        Markup(' {}="{}"').format(
+            key.rstrip("_").replace("_", "-"), number(value) if isinstance(value, int | float) else value
+        )
         for key, value in attributes.items()
         if value is not None
     )
@@ -46,4 +48,3 @@ def drawing(width: float, height: float, parts: Iterable[Markup], *, label: str,
         class_=class_,
         **more,
     )
-

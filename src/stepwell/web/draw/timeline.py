@@ -135,6 +135,8 @@ def _cuts(axis: Axis, height: float, shift: float = NAMES) -> list[Markup]:
         found.append(element("rect", x=shift + piece.left, y=0, width=piece.right - piece.left, height=height,
                              class_="cut"))  # fmt: skip
         found.append(
-            element("text", f"⫽ {duration(piece.end - piece.start)}", x=middle, y=14, class_="note", text_anchor="middle")
+            element(
+                "text", f"⫽ {duration(piece.end - piece.start)}", x=middle, y=14, class_="note", text_anchor="middle"
+            )
         )
     return found

@@ -1,0 +1,152 @@
+"""The overview: does anything need me? Then the totals, hosts, classes and groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from stepwell.app import Stepwell
+from stepwell.model.states import State
+from stepwell.web import palette
+from stepwell.web.draw.charts import sparkline
+from stepwell.web.palette import Look
+from stepwell.web.screens.asked import Asked, View
+from stepwell.web.screens.commands import command
+from stepwell.web.words import counted, span
+
+# A group with work whose last tick is older than this makes no progress.
+STALLED: Final = timedelta(minutes=2)
+_OVERDUE_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that a person should look at, and where it is mended."""
+
+    what: str
+    more: str
+    href: str
+    is_bad: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    look: Look
+    word: str
+    steps: int
+    href: str
+    part_of: str = ""  # a part of another tile, and not to be added to it
+
+
+def overview(asked: Asked) -> View:
+    figures = asked.app.figures
+    totals = figures.totals()
+    return View(
+        template="overview.html",
+        title="Overview",
+        cli=command("stats"),
+        screen="Overview",
+        data={
+            "needs": _needs(asked),
+            "tiles": _tiles(asked, totals),
+            "steps": totals.steps,
+            "hosts": [(host, figures.classes(host.host)) for host in figures.hosts()],
+            "classes": figures.classes(),
+            "groups": [group for group in figures.groups() if group.queued or group.running],
+            "breaker": asked.app.breaker.state(),
+            "oldest": figures.oldest_ready(),
+            **_charts(asked.app),
+        },
+    )
+
+
+def _tiles(asked: Asked, totals: Any) -> list[Tile]:
+    def of(state: State) -> Tile:
+        look = palette.OF_STATE[state]
+        return Tile(look, look.word, totals.states[state], asked.link("/steps", state=state))
+
+    pending, running = asked.link("/steps", state="Pending"), asked.link("/steps", state="Running")
+    throttled = asked.link("/steps", state="throttled")
+    return [
+        of(State.PENDING),
+        Tile(palette.PENDING, "Child pending", totals.child_pending, pending, "Pending"),
+        of(State.DISPATCHED),
+        of(State.RUNNING),
+        Tile(palette.CHILD_RUNNING, "Child running", totals.child_running, running, "Running"),
+        Tile(palette.THROTTLED, "Throttled", totals.throttled, throttled, "Pending"),
+        *(of(state) for state in State if state.is_terminal),
+    ]
+
+
+def _needs(asked: Asked) -> list[Need]:
+    app, needs = asked.app, []
+    if causes := app.figures.causes(limit=100):
+        steps, behind = sum(cause.steps for cause in causes), sum(cause.behind for cause in causes)
+        more = counted(steps, "failed step") + (f", {behind:,} behind them" if behind else "")
+        needs.append(Need(f"✗ {counted(len(causes), 'cause')} of failures", more, asked.link("/failures")))
+    for lane in app.reader.unserved_lanes()[:_OVERDUE_SHOWN]:
+        needs.append(
+            Need(
+                f"no worker runs {lane.action}",
+                f"{counted(lane.steps, 'step')} of queue {lane.queue} wait",
+                asked.link("/steps", action=lane.action, queue=lane.queue, state="Pending"),
+            )
+        )
+    needs += _stalled_groups(asked)
+    for missed in app.schedules.overdue()[:_OVERDUE_SHOWN]:
+        needs.append(Need(f"schedule {missed.name} is overdue", "", asked.link(f"/schedules/{missed.name}")))
+    if aside := app.reader.set_aside(limit=100):
+        needs.append(Need(f"{counted(len(aside), 'row')} set aside", "plain SQL wrote what cannot run",
+                          asked.link(f"/steps/{aside[0].id}"), is_bad=False))  # fmt: skip
+    return needs
+
+
+def _stalled_groups(asked: Asked) -> list[Need]:
+    work = {group.group: group for group in asked.app.figures.groups() if group.queued}
+    found = []
+    for row in asked.app.groups():
+        last = row.last_tick_completed
+        waiting = work.get(row.group)
+        if waiting is None or not asked.app.breaker.state().dispatching:
+            continue
+        if last is not None and asked.now - last > STALLED and _has_ready(asked.app, row.group):
+            age = span((asked.now - last).total_seconds())
+            found.append(
+                Need(f"group {row.group}: no progress for {age}", f"{waiting.queued:,} queued",
+                     asked.link(f"/groups/{row.group}"))
+            )  # fmt: skip
+    return found[:_OVERDUE_SHOWN]
+
+
+def _has_ready(app: Stepwell, group: str) -> bool:
+    return bool(app.lists.steps(limit=1, state="ready", group=group).rows)
+
+
+def _charts(app: Stepwell) -> dict[str, Any]:
+    minutes = app.figures.minutes(timedelta(hours=1))
+    estimate = app.figures.estimate()
+    done: list[float | None] = [float(minute.throughput) for minute in minutes]
+    failed: list[float | None] = [float(minute.ended["Failed"] + minute.ended["Stopped"]) for minute in minutes]
+    charts: list[tuple[str, str, Markup]] = []
+    if minutes:
+        waits = [minute.wait_p95 for minute in minutes]
+        runs = [minute.run_p95 for minute in minutes]
+        charts = [
+            ("throughput", f"{max(filter(None, done), default=0):,.0f}/min at most",
+             sparkline(done, label="Steps that ended, per minute of the last hour", class_="s-completed")),
+            ("failures", f"{sum(filter(None, failed)):,.0f} in the last hour",
+             sparkline(failed, label="Failures per minute of the last hour", class_="s-failed")),
+            ("wait p95", _highest(waits),
+             sparkline(waits, label="Wait before a run, 95th percentile per minute", class_="s-pending")),
+            ("run p95", _highest(runs),
+             sparkline(runs, label="Duration of runs, 95th percentile per minute", class_="s-running")),
+        ]  # fmt: skip
+    return {"charts": charts, "estimate": estimate}
+
+
+def _highest(values: list[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"up to {span(max(known))}" if known else "no runs"
