@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-# A stretch in which nothing runs is cut if it is longer than this part of the busy time.
-_IDLE_PART: Final = 0.3
-CUT_WIDTH: Final = 26.0
+# A stretch in which nothing runs is cut if it is this many times longer than all in which something runs.
+_IDLE_TIMES: Final = 4
+CUT_WIDTH: Final = 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def axis_for(busy: Sequence[tuple[datetime, datetime]], first: datetime, last: d
     total_busy = sum(stop - start for start, stop in stretches) or end - begin
     gaps = []
     for (_, stop), (start, _) in zip([(begin, begin), *stretches], [*stretches, (end, end)], strict=True):
-        if stretches and start - stop > _IDLE_PART * total_busy and start - stop > 1:
+        if stretches and start - stop > _IDLE_TIMES * total_busy and start - stop > 1:
             gaps.append((stop, start))
     drawn = width - CUT_WIDTH * len(gaps)
     seconds = (end - begin) - sum(stop - start for start, stop in gaps)

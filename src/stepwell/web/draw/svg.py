@@ -36,12 +36,23 @@ def element(name: str, *content: Markup | str, **attributes: Value) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), written, inside)
 
 
-def drawing(width: float, height: float, parts: Iterable[Markup], *, label: str, class_: str, **more: Value) -> Markup:
-    """A whole drawing with a name for screen readers."""
+def drawing(
+    width: float,
+    height: float,
+    parts: Iterable[Markup],
+    *,
+    label: str,
+    class_: str,
+    scaled: bool = False,
+    **more: Value,
+) -> Markup:
+    """A whole drawing with a name for screen readers; `scaled`: one unit is one pixel."""
     return element(
         "svg",
         element("title", label),
         *parts,
+        width=width if scaled else None,
+        height=height if scaled else None,
         viewBox=f"0 0 {number(width)} {number(height)}",
         role="img",
         aria_label=label,

@@ -17,9 +17,8 @@ def go(asked: Asked) -> Redirect:
         return Redirect(asked.link("/steps"))
     if wanted.isascii() and wanted.isdecimal():
         return Redirect(asked.link(f"/steps/{wanted}"))
-    if _UUID.fullmatch(wanted):
-        if (found := _by_uuid(asked, wanted)) is not None:
-            return found
+    if _UUID.fullmatch(wanted) and (found := _by_uuid(asked, wanted)) is not None:
+        return found
     if ":" in wanted:
         return Redirect(asked.link("/steps", relatable=wanted))
     if "=" in wanted:

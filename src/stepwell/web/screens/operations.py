@@ -42,7 +42,8 @@ def operation(asked: Asked) -> View:
     is_preview = row.state in _PREVIEWS
     after = asked.number("after") or 0
     outcome = asked.get("outcome") or None
-    items = found.items(after=after, limit=ITEMS, **({"expected": outcome} if is_preview else {"outcome": outcome}))
+    expected, became = (outcome, None) if is_preview else (None, outcome)
+    items = found.items(after=after, limit=ITEMS, expected=expected, outcome=became)
     data: dict[str, Any] = {
         "row": row,
         "items": items,

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from stepwell.app import Stepwell
 from stepwell.model.states import State
+from stepwell.store.engine import reaping
 from stepwell.web import palette
 from stepwell.web.draw.charts import sparkline
 from stepwell.web.palette import Look
@@ -97,7 +98,7 @@ def _needs(asked: Asked) -> list[Need]:
         )
     needs += _stalled_groups(asked)
     for missed in app.schedules.overdue()[:_OVERDUE_SHOWN]:
-        needs.append(Need(f"schedule {missed.name} is overdue", "", asked.link(f"/schedules/{missed.name}")))
+        needs.append(Need(f"schedule {missed.schedule} is overdue", "", asked.link(f"/schedules/{missed.schedule}")))
     if aside := app.reader.set_aside(limit=100):
         needs.append(Need(f"{counted(len(aside), 'row')} set aside", "plain SQL wrote what cannot run",
                           asked.link(f"/steps/{aside[0].id}"), is_bad=False))  # fmt: skip
@@ -105,24 +106,17 @@ def _needs(asked: Asked) -> list[Need]:
 
 
 def _stalled_groups(asked: Asked) -> list[Need]:
-    work = {group.group: group for group in asked.app.figures.groups() if group.queued}
-    found = []
-    for row in asked.app.groups():
-        last = row.last_tick_completed
-        waiting = work.get(row.group)
-        if waiting is None or not asked.app.breaker.state().dispatching:
-            continue
-        if last is not None and asked.now - last > STALLED and _has_ready(asked.app, row.group):
-            age = span((asked.now - last).total_seconds())
+    """Groups whose next step has been ready for long although a slot for it is free."""
+    app, found = asked.app, []
+    for head in app.database.read(lambda tx: reaping.next_runnable_by_group(tx, now=asked.now)):
+        since = app.step(head.step_id).updated_at
+        if asked.now - since > STALLED:
+            age = span((asked.now - since).total_seconds())
             found.append(
-                Need(f"group {row.group}: no progress for {age}", f"{waiting.queued:,} queued",
-                     asked.link(f"/groups/{row.group}"))
+                Need(f"group {head.group}: no progress for {age}", f"step {head.step_id} is ready and a slot is free",
+                     asked.link(f"/groups/{head.group}"))
             )  # fmt: skip
     return found[:_OVERDUE_SHOWN]
-
-
-def _has_ready(app: Stepwell, group: str) -> bool:
-    return bool(app.lists.steps(limit=1, state="ready", group=group).rows)
 
 
 def _charts(app: Stepwell) -> dict[str, Any]:

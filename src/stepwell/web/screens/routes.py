@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from stepwell.web.screens import failures, go, operations, overview, step, step_actions, steps
+from stepwell.web.screens import (
+    failures,
+    go,
+    operations,
+    overview,
+    step,
+    step_actions,
+    steps,
+    workflow,
+    workflow_actions,
+    workflows,
+)
 from stepwell.web.screens.pages import Action, Pages, Screen
 from stepwell.web.screens.static import static_file
 from stepwell.web.site import Site
@@ -37,6 +48,9 @@ def routes(site: Site) -> list[BaseRoute]:
         act("/operations/{id:int}/execute", operations.execute),
         act("/operations/{id:int}/undo", operations.undo),
         act("/operations/{id:int}/resume", operations.resume),
+        show("/workflows", workflows.workflows),
+        show("/workflows/{id}", workflow.workflow),
+        act("/workflows/{id}/{what}", workflow_actions.act),
         show("/go", go.go),
         show("/go/{prefix}", go.go),
     ]

@@ -1,8 +1,9 @@
-"""The list of steps: filters in the address, search by argument, bulk actions on what is ticked or on all that match."""
+"""The list of steps: filters in the address, search by argument, bulk actions on ticked ones or all that match."""
 
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from stepwell.model.states import State
 from stepwell.web import palette
@@ -16,7 +17,7 @@ _STATES: Final = [*State]
 def steps(asked: Asked) -> View | Redirect:
     pairs = pairs_of(asked)
     if asked.all("arg"):  # the form's field becomes the address of what is shown
-        return Redirect(f"{asked.base}/steps?{_query(pairs)}")
+        return Redirect(f"{asked.base}/steps?{urlencode(pairs)}")
     filters, before = filters_of(pairs), asked.number("before")
     page = asked.app.lists.steps(limit=PAGE, before=before, **filters)
     count = asked.app.lists.count(**filters)
@@ -41,12 +42,6 @@ def steps(asked: Asked) -> View | Redirect:
             "value": dict(pairs).get,
         },
     )
-
-
-def _query(pairs: list[tuple[str, str]]) -> str:
-    from urllib.parse import urlencode
-
-    return urlencode(pairs)
 
 
 def _title(pairs: list[tuple[str, str]]) -> str:

@@ -52,6 +52,7 @@ function boxes() {
 function count() {
   const ticked = boxes().filter((box) => box.checked).length;
   for (const place of document.querySelectorAll("[data-ticked]")) place.textContent = String(ticked);
+  document.querySelector(".bulk")?.toggleAttribute("data-js-ticked", ticked > 0);
   for (const button of document.querySelectorAll("[data-needs-ticked]")) {
     if (button instanceof HTMLButtonElement) button.disabled = ticked === 0;
   }
