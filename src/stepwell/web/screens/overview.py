@@ -98,7 +98,7 @@ def _needs(asked: Asked) -> list[Need]:
         )
     needs += _stalled_groups(asked)
     for missed in app.schedules.overdue()[:_OVERDUE_SHOWN]:
-        needs.append(Need(f"schedule {missed.schedule} is overdue", "", asked.link(f"/schedules/{missed.schedule}")))
+        needs.append(Need(f"schedule {missed.schedule} is overdue", "", asked.link("/schedules")))
     if aside := app.reader.set_aside(limit=100):
         needs.append(Need(f"{counted(len(aside), 'row')} set aside", "plain SQL wrote what cannot run",
                           asked.link(f"/steps/{aside[0].id}"), is_bad=False))  # fmt: skip

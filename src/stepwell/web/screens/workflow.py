@@ -104,6 +104,12 @@ def workflow(asked: Asked) -> View:
     )
 
 
+def _command(view: str, workflow_id: str, at: datetime | None) -> str:
+    if at is not None:
+        return command("show", workflow_id, at=at.isoformat())
+    return command("tree" if view == "tree" else "show", workflow_id)
+
+
 def _moment(text: str) -> datetime | None:
     if not text:
         return None
