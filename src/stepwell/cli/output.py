@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import click
 
 from stepwell.cli.text import clean
+from stepwell.look.palette import STYLES
 from stepwell.model.states import State
-from stepwell.web.palette import STYLES
 
 if TYPE_CHECKING:
     from rich.console import Console

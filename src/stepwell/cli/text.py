@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepwell.web.words import counted, span
+from stepwell.look.words import counted, span
 
 __all__ = ["NAME_WIDTH", "age", "clean", "counted", "exact", "shorten", "span", "to_json"]
 

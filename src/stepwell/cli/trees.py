@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from stepwell.cli.output import Span, of_state
 from stepwell.cli.text import shorten
+from stepwell.look.palette import SIGNS, STYLES
 from stepwell.model.states import State
 from stepwell.model.step import Step
-from stepwell.web.palette import SIGNS, STYLES
 
 if TYPE_CHECKING:
     from stepwell.look.reader import TreeNode

@@ -12,8 +12,8 @@ from stepwell import State, Step, Transition
 from stepwell.cli.output import Output, Span
 from stepwell.cli.text import shorten
 from stepwell.demo.story import Story
+from stepwell.look.palette import SIGNS, STYLES
 from stepwell.model.redaction import shown_url
-from stepwell.web.palette import SIGNS, STYLES
 
 if TYPE_CHECKING:
     from rich.console import Group

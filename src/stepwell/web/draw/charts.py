@@ -7,8 +7,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from stepwell.look.palette import Look
 from stepwell.web.draw.svg import drawing, element, number
-from stepwell.web.palette import Look
 
 WIDTH: Final = 240
 HEIGHT: Final = 44

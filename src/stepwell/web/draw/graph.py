@@ -8,10 +8,10 @@ from typing import Final
 
 from markupsafe import Markup
 
+from stepwell.look.palette import Look
 from stepwell.web.draw import layers
 from stepwell.web.draw.layers import Placed
 from stepwell.web.draw.svg import drawing, element, number
-from stepwell.web.palette import Look
 
 WIDTH: Final = 176
 HEIGHT: Final = 52

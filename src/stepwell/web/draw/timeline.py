@@ -9,12 +9,13 @@ from typing import Final
 
 from markupsafe import Markup
 
+from stepwell.look.palette import Look
+from stepwell.look.words import span as duration
+from stepwell.model.redaction import redacted
 from stepwell.web.draw.axis import Axis, axis_for
 from stepwell.web.draw.graph import cut
 from stepwell.web.draw.spans import WORDS, Span
 from stepwell.web.draw.svg import drawing, element
-from stepwell.web.palette import Look
-from stepwell.web.words import span as duration
 
 ROW: Final = 26
 NAMES: Final = 190  # the width of the column of names
@@ -113,7 +114,7 @@ def _bar(span: Span, x: float, y: float, width: float, height: float, now: datet
     if span.to is not None:
         text += f", then {span.to}"
     if span.error:
-        text += f": {cut(span.error, 200)}"
+        text += f": {cut(redacted(span.error), 200)}"
     failed = " bad" if span.error else ""
     open_ = " open" if span.end is None else ""
     return element(

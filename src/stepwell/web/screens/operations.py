@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Final
 
 from stepwell.model.errors import StepwellError
@@ -95,24 +94,24 @@ def execute(asked: Asked, form: Form, who: str) -> str:
     number = int(asked.params["id"])
     pace, why = form.get("pace") or None, form.get("why") or None
     started = asked.app.operations.open_preview(number).execute(who=who, why=why, pace=pace, wait=False)
-    _run(started)
+    _run(asked, started)
     return asked.link(f"/operations/{number}")
 
 
 def undo(asked: Asked, form: Form, who: str) -> str:
     made = asked.app.operations.get(int(asked.params["id"])).undo(who=who, why=form.get("why") or None, wait=False)
-    _run(made)
+    _run(asked, made)
     return back(asked, form, f"/operations/{made.id}")
 
 
 def resume(asked: Asked, form: Form, who: str) -> str:
     """Continue an operation whose process has ended."""
     found = asked.app.operations.get(int(asked.params["id"]))
-    _run(found)
+    _run(asked, found)
     return asked.link(f"/operations/{found.id}")
 
 
-def _run(operation: Operation) -> None:
-    """The first batch now, so that a small operation is done when the page appears; the rest in a thread."""
+def _run(asked: Asked, operation: Operation) -> None:
+    """The first batch now, so that a small operation is done when the page appears; the rest in the background."""
     if operation.round() is not None:
-        threading.Thread(target=operation.run, name=f"operation {operation.id}", daemon=True).start()
+        asked.site.operations.run(operation)

@@ -9,14 +9,14 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from stepwell.app import Stepwell
+from stepwell.look import palette
+from stepwell.look.palette import Look
+from stepwell.look.words import counted, span
 from stepwell.model.states import State
 from stepwell.store.engine import reaping
-from stepwell.web import palette
 from stepwell.web.draw.charts import sparkline
-from stepwell.web.palette import Look
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
-from stepwell.web.words import counted, span
 
 # A group with work whose last tick is older than this makes no progress.
 STALLED: Final = timedelta(minutes=2)

@@ -12,7 +12,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from stepwell.web import palette
+from stepwell.look import palette
 
 FOLDER: Final = Path(__file__).parents[1] / "static"
 TYPES: Final = {

@@ -10,12 +10,14 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import jinja2
+from jinja2.runtime import Context
 from markupsafe import Markup
 
+from stepwell.look import palette
+from stepwell.look.words import counted, span
+from stepwell.model.redaction import redacted
 from stepwell.model.states import State
 from stepwell.model.workflow_states import WorkflowState
-from stepwell.web import palette
-from stepwell.web.words import counted, span
 
 FOLDER: Final = Path(__file__).parents[1] / "templates"
 
@@ -28,7 +30,8 @@ def environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        auto_reload=True,
+        auto_reload=True,  # who changes a template reloads the page
+        finalize=without_secrets,
     )
     made.filters |= {
         "age": lambda moment: time_element(moment, "age"),
@@ -44,6 +47,11 @@ def environment() -> jinja2.Environment:
     }
     made.globals |= {"look_of": look_of, "look_of_step": look_of_step, "palette": palette, "State": State}
     return made
+
+
+def without_secrets(value: Any) -> Any:
+    """Every text that is shown passes here; what draws or formats itself has done so before."""
+    return redacted(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def time_element(moment: datetime | None, kind: str) -> Markup:
@@ -76,8 +84,10 @@ def look_of_step(step: Any) -> palette.Look:
     return palette.OF_STATE[step.state]
 
 
-def pretty(value: Any) -> str:
-    """A stored value as JSON over several lines."""
+@jinja2.pass_context
+def pretty(context: Context, value: Any) -> str:
+    """A stored value as JSON over several lines, without its secrets."""
+    value = context["asked"].app.redaction.value(value)
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 

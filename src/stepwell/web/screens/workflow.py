@@ -11,17 +11,18 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from stepwell.look import palette
+from stepwell.look.palette import Look
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import TreeNode
 from stepwell.model.errors import StepwellError, WorkflowNotFound
+from stepwell.model.redaction import redacted
 from stepwell.model.states import State
 from stepwell.model.step import Step
 from stepwell.model.workflow_states import SETTLED, WorkflowState
-from stepwell.web import palette
 from stepwell.web.draw import graph, timeline
 from stepwell.web.draw.layers import Placed
 from stepwell.web.draw.spans import WORDS, spans_of
-from stepwell.web.palette import Look
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
 
@@ -223,7 +224,7 @@ def _box(asked: Asked, node: Node, *, show_children: bool) -> graph.Box:
     counted = Counter(child.look.key for child in below)
     looks = {look.key: look for look in palette.ALL}
     many = len(below) >= STACK_FROM
-    note = node.note or node.word
+    note = redacted(node.note) or node.word
     if below:
         bad = counted["failed"] + counted["stopped"]
         note = f"×{len(below)}" + (f" ✗{bad}" if bad else "") + f" · {node.word}"

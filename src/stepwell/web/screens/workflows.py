@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepwell.look import palette
 from stepwell.model.workflow_states import WorkflowState
-from stepwell.web import palette
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
 

@@ -1,0 +1,77 @@
+"""Every screen, wide and narrow, light and dark: it fits, nothing hostile runs, and axe finds nothing serious."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewPage
+from tests.browser.shop import HOSTILE, HOSTILE_TOO, Shop
+
+pytestmark = pytest.mark.slow
+
+LOOKS = [(1440, "dark"), (390, "light"), (1440, "light"), (390, "dark")]
+SERIOUS = ("serious", "critical")
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_every_screen_fits_and_is_accessible(
+    new_page: NewPage, screens: dict[str, str], width: int, scheme: Any
+) -> None:
+    """axe checks each screen in two of the four looks: contrast depends on the scheme, labels on neither."""
+    page = new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    found: list[str] = []
+    for name, path in screens.items():
+        answer = page.goto(f".{path}")
+        assert answer is not None
+        if answer.status != 200:
+            found.append(f"{name}: status {answer.status}")
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            found.append(f"{name}: wider than the window")
+        if (width, scheme) in LOOKS[:2]:
+            results = Axe().run(page, options={"resultTypes": ["violations"]})
+            for violation in results.response["violations"]:
+                if violation["impact"] in SERIOUS:
+                    targets = [node["target"] for node in violation["nodes"]][:3]
+                    found.append(f"{name}: {violation['id']} {targets}")
+    assert found == []
+
+
+def test_hostile_names_arguments_and_errors_stay_text(new_page: NewPage, shop: Shop) -> None:
+    """A dialog, a console error or a request to another host fails the test by itself."""
+    page = new_page()
+    page.goto(f"./steps/{shop.hostile}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(HOSTILE)
+    expect(page.get_by_label("Error message")).to_contain_text(HOSTILE_TOO)
+    page.goto("./failures")
+    expect(page.locator("main")).to_contain_text(HOSTILE_TOO)
+    page.goto(f"./workflows/{shop.failed_workflow}?view=graph")
+    expect(page.locator("main")).to_contain_text(HOSTILE)
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_a_page_is_readable_without_script(new_page: NewPage, shop: Shop, screens: dict[str, str]) -> None:
+    page = new_page(java_script_enabled=False)
+    page.goto(f"./steps/{shop.failed}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("charge")
+    expect(page.locator("time").first).to_contain_text("UTC")
+    page.goto("./steps?state=Failed")
+    page.get_by_role("link", name="Completed").click()
+    assert "state=Completed" in page.url
+    page.goto(".")
+    page.get_by_role("link", name="Failed", exact=False).first.click()
+
+
+def test_every_screen_shows_the_command_that_shows_the_same(new_page: NewPage, screens: dict[str, str]) -> None:
+    from stepwell.cli import main
+
+    page = new_page()
+    commands = set(main.list_commands(None))  # type: ignore[arg-type]
+    for path in screens.values():
+        page.goto(f".{path}")
+        words = page.get_by_label("Command").last.inner_text().split()
+        assert words[0] == "stepwell"
+        assert words[1] in commands, path
