@@ -21,23 +21,23 @@ SERIOUS = ("serious", "critical")
 def test_every_screen_fits_and_is_accessible(
     new_page: NewPage, screens: dict[str, str], width: int, scheme: Any
 ) -> None:
-    """axe checks each screen in two of the four looks: contrast depends on the scheme, labels on neither."""
+    """axe is slow: it checks every other screen dark and wide, the rest light and narrow."""
     page = new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
     found: list[str] = []
-    for name, path in screens.items():
+    for place, (name, path) in enumerate(screens.items()):
         answer = page.goto(f".{path}")
         assert answer is not None
         if answer.status != 200:
             found.append(f"{name}: status {answer.status}")
         if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
             found.append(f"{name}: wider than the window")
-        if (width, scheme) in LOOKS[:2]:
+        if (width, scheme) == LOOKS[place % 2]:
             results = Axe().run(page, options={"resultTypes": ["violations"]})
             for violation in results.response["violations"]:
                 if violation["impact"] in SERIOUS:
                     targets = [node["target"] for node in violation["nodes"]][:3]
                     found.append(f"{name}: {violation['id']} {targets}")
-    assert found == []
+    assert not found, "\n".join(found)
 
 
 def test_hostile_names_arguments_and_errors_stay_text(new_page: NewPage, shop: Shop) -> None:

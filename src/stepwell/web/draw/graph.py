@@ -51,6 +51,7 @@ def draw(boxes: Sequence[Box], edges: Sequence[tuple[str, str]], placed: Placed[
         label=label,
         class_="graph",
         scaled=True,
+        role="group",
         data_pan="",
     )
 

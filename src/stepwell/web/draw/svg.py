@@ -44,9 +44,10 @@ def drawing(
     label: str,
     class_: str,
     scaled: bool = False,
+    role: str = "img",
     **more: Value,
 ) -> Markup:
-    """A whole drawing with a name for screen readers; `scaled`: one unit is one pixel."""
+    """A whole drawing with a name for screen readers; `scaled`: one unit is one pixel. One with links has the role `group`."""
     return element(
         "svg",
         element("title", label),
@@ -54,7 +55,7 @@ def drawing(
         width=width if scaled else None,
         height=height if scaled else None,
         viewBox=f"0 0 {number(width)} {number(height)}",
-        role="img",
+        role=role,
         aria_label=label,
         class_=class_,
         **more,

@@ -51,6 +51,7 @@ def draw(rows: Sequence[Row], now: datetime, *, label: str) -> Markup:
         [*_cuts(axis, height), *(_row(row, place, axis, now) for place, row in enumerate(rows))],
         label=label,
         class_="timeline",
+        role="group",
     )
 
 

@@ -1,6 +1,6 @@
 // @ts-check
 // Keeps the page current: a visible tab asks for its own address as a fragment, with the tag of what it has.
-import { morphChildren, morph } from "./morph.js";
+import { morph } from "./morph.js";
 import { noteServerClock, showTimes } from "./times.js";
 
 const EVERY_MS = 2000;
@@ -128,4 +128,3 @@ export function startLive() {
 
 // For tests: one refresh on demand.
 Object.assign(window, { stepwellRefresh: ask });
-void morphChildren;

@@ -4,7 +4,8 @@
 
 /** @param {Node} node */
 function keyOf(node) {
-  return node instanceof Element ? node.getAttribute("data-key") || node.id || null : null;
+  // Not `node.id`: of a form with a field named `id`, that is the field.
+  return node instanceof Element ? node.getAttribute("data-key") || node.getAttribute("id") || null : null;
 }
 
 /**
