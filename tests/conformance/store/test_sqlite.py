@@ -130,7 +130,7 @@ app = Stepwell(url).open()
 app.enqueue("nobody")
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (700_000, most))
+resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, most))
 try:
     while True:
         say(app.enqueue("nobody").id)

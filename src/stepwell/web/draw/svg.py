@@ -47,7 +47,10 @@ def drawing(
     role: str = "img",
     **more: Value,
 ) -> Markup:
-    """A whole drawing with a name for screen readers; `scaled`: one unit is one pixel. One with links has the role `group`."""
+    """A whole drawing with a name for screen readers; one with links has the role `group`.
+
+    `scaled`: one unit is one pixel.
+    """
     return element(
         "svg",
         element("title", label),

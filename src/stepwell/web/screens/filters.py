@@ -8,21 +8,26 @@ from stepwell.model.errors import StepwellError
 from stepwell.web.screens.asked import Asked
 from stepwell.web.screens.commands import command
 
-PLAIN: Final = ("action", "queue", "group", "host", "reason", "fingerprint", "workflow", "parent")
-NAMES: Final = (*PLAIN, "state", "relatable")
+PLAIN: Final = ("action", "queue", "group", "host", "reason", "fingerprint", "workflow")
+NUMBERS: Final = ("parent", "cause")
+NAMES: Final = (*PLAIN, *NUMBERS, "state", "status", "throttled", "relatable")
 
 
 def filters_of(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """The filters that `app.lists` and `app.operations` take."""
     found: dict[str, Any] = {}
-    states = [value for name, value in pairs if name == "state" and value]
-    if states:
-        found["state"] = states
+    for several in ("state", "status"):
+        if values := [value for name, value in pairs if name == several and value]:
+            found[several] = values
     for name, value in pairs:
         if not value:
             continue
         if name in PLAIN:
             found[name] = value
+        elif name in NUMBERS:
+            found[name] = _number(name, value)
+        elif name == "throttled":
+            found[name] = True
         elif name == "relatable":
             kind, colon, of = value.partition(":")
             if not colon:
@@ -30,8 +35,6 @@ def filters_of(pairs: list[tuple[str, str]]) -> dict[str, Any]:
             found["relatable"] = (kind, of)
         elif name.startswith("args.") and len(name) > 5:
             found.setdefault("args", {})[name[5:]] = value
-    if "parent" in found:
-        found["parent"] = _number("parent", found["parent"])
     return found
 
 
@@ -53,6 +56,8 @@ def command_of(pairs: list[tuple[str, str]], *words: str, **more: Any) -> str:
     for name, value in pairs:
         if name.startswith("args."):
             options.setdefault("arg", []).append(f"{name[5:]}={value}")
+        elif name == "throttled":
+            options[name] = True
         else:
             options.setdefault(name, []).append(value)
     return command(*words, **options, **more)

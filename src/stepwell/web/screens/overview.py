@@ -70,7 +70,7 @@ def _tiles(asked: Asked, totals: Any) -> list[Tile]:
         return Tile(look, look.word, totals.states[state], asked.link("/steps", state=state))
 
     pending, running = asked.link("/steps", state="Pending"), asked.link("/steps", state="Running")
-    throttled = asked.link("/steps", state="throttled")
+    throttled = asked.link("/steps", throttled="yes")
     return [
         of(State.PENDING),
         Tile(palette.PENDING, "Child pending", totals.child_pending, pending, "Pending"),

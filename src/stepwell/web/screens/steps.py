@@ -62,15 +62,18 @@ def _title(pairs: list[tuple[str, str]]) -> str:
 def _chips(asked: Asked) -> list[tuple[str, palette.Look | None, str, bool]]:
     """Word, look, address and whether it is chosen; a second click takes it away."""
     chosen = asked.all("state")
+    throttled = bool(asked.get("throttled"))
+    anew = {"before": None, "looked": None}
     found: list[tuple[str, palette.Look | None, str, bool]] = [
-        ("All", None, asked.here(state=None, before=None, looked=None), not chosen)
+        ("All", None, asked.here(state=None, throttled=None, **anew), not chosen and not throttled)
     ]
-    looks: list[tuple[str, palette.Look]] = [(str(state), palette.OF_STATE[state]) for state in _STATES]
-    looks.insert(1, ("throttled", palette.THROTTLED))
-    for word, look in looks:
+    for state in _STATES:
+        word, look = str(state), palette.OF_STATE[state]
         others = [state for state in chosen if state != word]
         new = others if word in chosen else [*chosen, word]
-        found.append((word, look, asked.here(state=new or None, before=None, looked=None), word in chosen))
+        found.append((word, look, asked.here(state=new or None, **anew), word in chosen))
+    switched = asked.here(throttled=None if throttled else "yes", **anew)
+    found.insert(2, ("throttled", palette.THROTTLED, switched, throttled))
     return found
 
 
@@ -81,7 +84,7 @@ def _actions(filters: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
     if not states or states & ended:
         found.append(("retry", "Retry"))
-    if not states or states & {"Pending", "Dispatched", "Running", "NotRunnable", "throttled", "ready", "delayed"}:
+    if not states or states & {"Pending", "Dispatched", "Running", "NotRunnable"}:
         found.append(("cancel", "Cancel"))
     if not states or states & {*ended, "Pending", "NotRunnable"}:
         found.append(("skip", "Skip"))
