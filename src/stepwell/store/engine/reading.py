@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stepwell.model.states import State
 from stepwell.model.step import Json, Step, Transition
 from stepwell.store.filters import step_conditions
 from stepwell.store.list_sources import source_of
