@@ -13,7 +13,6 @@ from stepwell.testing import ManualClock
 
 HOSTILE = '<script>alert("x")</script>'
 HOSTILE_TOO = '"><img src=x onerror=alert(1)>'
-HOURS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +38,13 @@ def shop_app(url: str, clock: ManualClock | None = None) -> tuple[Stepwell, thre
     return app, release
 
 
-def open_shop(url: str) -> Shop:
-    """Two hours of history, then the app at the present time."""
+def open_shop(url: str, hours: int = 2) -> Shop:
+    """Some hours of history, then the app at the present time."""
     now = datetime.now(UTC)
-    then, _ = shop_app(url, clock := ManualClock(now - timedelta(hours=HOURS)))
+    then, _ = shop_app(url, clock := ManualClock(now - timedelta(hours=hours)))
     _SLEEP[:] = [clock.sleep]
     with then:
-        ids = _live(then, clock, now)
+        ids = _live(then, clock, now, hours)
     _SLEEP.clear()
     app, release = shop_app(url)
     return Shop(app=app.open(), release=release, **ids)
@@ -161,13 +160,13 @@ def _declare_workflows(app: Stepwell) -> None:
             flow.step()(announce)
 
 
-def _live(app: Stepwell, clock: ManualClock, now: datetime) -> dict[str, Any]:
+def _live(app: Stepwell, clock: ManualClock, now: datetime, hours: int) -> dict[str, Any]:
     jobs = app.jobs
     app.schedules.create("nightly-report", "*/20 * * * *", "report", who="ann", why="finance asked", expect_within=90)
     app.schedules.create("price-feed", "*/5 * * * *", "fetch", {"source": "prices"}, who="ann", tz="Europe/Berlin")
     app.schedules.create("old-import", "0 4 * * *", "fetch", {"source": "old"}, who="bob")
     app.schedules.disable("old-import", who="bob", why="replaced by price-feed")
-    for minute in range(0, HOURS * 60 - 5, 5):
+    for minute in range(0, hours * 60 - 5, 5):
         app.enqueue_many(
             jobs.draft("fetch", {"source": source, "rows": 40 + 7 * minute % 300}, {"relatable": ("feed", minute)})
             for source in ("orders", "customers", "exchange")
@@ -181,7 +180,7 @@ def _live(app: Stepwell, clock: ManualClock, now: datetime) -> dict[str, Any]:
             app.enqueue("mail", {"to": "nobody@example"})
         app.schedules.run_once()
         _settle(app, clock)
-        clock.move_to(max(clock.now(), now - timedelta(minutes=HOURS * 60 - minute)))
+        clock.move_to(max(clock.now(), now - timedelta(minutes=hours * 60 - minute)))
     app.enqueue("migrate", {"table": "orders"})
     app.enqueue("poll", {"feed": "news"})
     hostile = app.enqueue("odd", {"text": HOSTILE + HOSTILE_TOO},
