@@ -45,7 +45,7 @@ if (code) {
 _STYLE: Final = """:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; color: light-dark(#111827, #e8ecf6);
   background: linear-gradient(135deg, light-dark(#e8ecf6, #0b1020), light-dark(#f3e8ff, #2e1065)) fixed }
-main { max-width: 26rem; margin: 1rem; padding: 2rem; border-radius: 1rem; background: light-dark(#ffffffe0, #161d33e0) }
+main { max-width: 26rem; margin: 1rem; padding: 2rem; border-radius: 1rem; background: light-dark(#ffffffe0, #161d33) }
 input, button { font: inherit; padding: .5rem .75rem; border-radius: .5rem; border: 1px solid #94a3b8 }
 input { width: 100%; box-sizing: border-box; margin: .25rem 0 1rem }
 button { background: #4338ca; color: #fff; border-color: #4338ca }
