@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec import structs
 
 from stepwell.cli.explanations import write_explanation
 from stepwell.cli.history import write_history
@@ -47,6 +48,9 @@ CHILDREN_SHOWN: Final = 50
 @click.option("--reason", help="Only steps with this reason.")
 @click.option("--host", help="Only steps that ran on this host last.")
 @click.option("--fingerprint", help="Only failures of this cause.")
+@click.option("--cause", type=int, metavar="ID", help="Only steps that ended because this one did.")
+@click.option("--parent", type=int, metavar="ID", help="Only children of this step.")
+@click.option("--throttled", is_flag=True, default=None, help="Only Pending steps that are throttled.")
 @click.option("--arg", "arguments", type=argument, metavar="PATH=VALUE", multiple=True, help="Only with this argument.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number of steps.")
 @click.option("--before", metavar="ID", type=click.IntRange(1), help="Only steps older than this one (next page).")

@@ -19,20 +19,12 @@ if TYPE_CHECKING:
     from stepwell import Run
     from stepwell.look.explain import WorkflowExplanation
 
-STYLES: Final = {
-    WorkflowState.PENDING: "yellow",
-    WorkflowState.IN_PROGRESS: "bold blue",
-    WorkflowState.COMPLETE: "green",
-    WorkflowState.ERROR: "bold red",
-    WorkflowState.CANCELLED: "magenta",
-    WorkflowState.RESOLVED_MANUALLY: "dim green",
-}
 # Steps that an explanation writes; --json has more.
 LINES: Final = 20
 
 
 def of_workflow_state(state: str) -> Span:
-    return (state, STYLES[WorkflowState(state)])
+    return (state, WORKFLOW_STYLES[WorkflowState(state)])
 
 
 def write_workflow(run: Run, *, as_json: bool, show_secrets: bool = False) -> None:

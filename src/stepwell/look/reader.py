@@ -91,6 +91,18 @@ class Reader:
         step = self.step(which)
         return self._database.read(lambda tx: reading.history(tx, step_id=step.id))
 
+    def histories(self, ids: Sequence[int]) -> dict[int, list[Transition]]:
+        """The histories of many steps."""
+        found: dict[int, list[Transition]] = {}
+        for change in self._database.read(lambda tx: reading.histories(tx, ids=ids)) if ids else ():
+            found.setdefault(change.step_id, []).append(change)
+        return found
+
+    def pause_of(self, workflow_id: str) -> explaining.WorkflowPause | None:
+        """Who paused a workflow, and why; None if it is not paused."""
+        found = self._database.read(lambda tx: explaining.paused_workflows(tx, workflows=[workflow_id]))
+        return found[0] if found else None
+
     def jobs(self) -> list[JobInfo]:
         """The jobs that workers have recorded: settings, former names, and how many live workers serve each."""
         rows = self._database.read(actions.all_actions)
