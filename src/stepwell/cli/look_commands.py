@@ -20,7 +20,7 @@ from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.cli.workflow_views import write_workflow, write_workflow_explanation, write_workflow_tree
-from stepwell.look.shown import shown_history, shown_logs, shown_step
+from stepwell.look.shown import shown_history, shown_logs, shown_row, shown_step
 from stepwell.model.states import State
 from stepwell.model.step import Step
 from stepwell.store.filters import STATUSES
@@ -80,7 +80,7 @@ def steps(
         )
         if not found:  # a typo must not look like an empty queue
             app.reader.refuse_unknown_names(group=filters["group"], queue=filters["queue"])
-        found = [structs.replace(row, error=app.redaction.text(row.error)) for row in found]
+        found = [shown_row(row, app.redaction) for row in found]
         now = app.database.now()
     if as_json:
         click.echo(to_json(found))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from stepwell.look.lists import StepRow
 from stepwell.model.secrets import Redaction
 from stepwell.model.step import Step, Transition
 from stepwell.store.engine.reading import LogLine
@@ -30,3 +31,7 @@ def shown_history(rows: list[Transition], redaction: Redaction) -> list[Transiti
 
 def shown_logs(rows: list[LogLine], redaction: Redaction) -> list[LogLine]:
     return [structs.replace(row, message=redaction.text(row.message)) for row in rows]
+
+
+def shown_row(row: StepRow, redaction: Redaction) -> StepRow:
+    return structs.replace(row, error=redaction.text(row.error), reason=redaction.text(row.reason))

@@ -16,6 +16,9 @@ from starlette.routing import BaseRoute, Route
 
 from stepwell.app import Stepwell
 from stepwell.model.errors import StepwellError
+from stepwell.model.states import State
+from stepwell.store import Transaction
+from stepwell.store.engine import counters, reading, sweep
 from stepwell.web.api.errors import problem_of
 from stepwell.web.problems import HttpProblem
 from stepwell.web.site import Site
@@ -109,7 +112,23 @@ def _groups(app: Stepwell, now: datetime) -> Iterator[Check]:
             yield Check("groups", "red", f"group {row.group}: the lock of {row.lock_owner} expired: no dispatcher?")
 
 
-CHECKS: Final = (_breaker, _progress, _workers, _schedules, _groups)
+def _counters(app: Stepwell, now: datetime) -> Iterator[Check]:
+    """What can be seen without reading all steps; `doctor` compares every counter with the rows."""
+
+    def look(tx: Transaction) -> tuple[int, int, bool]:
+        sweep.use_one_snapshot(tx)
+        rows = counters.counters(tx)
+        dispatched = sum(row.number for row in rows if row.state is State.DISPATCHED)
+        listed = sum(row.steps for row in reading.agenda_by_status(tx) if row.status == "dispatched")
+        return dispatched, listed, any(row.number < 0 for row in rows)
+
+    dispatched, listed, is_negative = app.database.read(look)
+    if is_negative or dispatched != listed:
+        what = "one is negative" if is_negative else f"{dispatched:,} dispatched steps, but {listed:,} on the agenda"
+        yield Check("counters", "red", f"the totals are wrong ({what}): `stepwell doctor` repairs and reports it")
+
+
+CHECKS: Final = (_breaker, _progress, _workers, _schedules, _groups, _counters)
 
 
 def health_routes(site: Site) -> list[BaseRoute]:

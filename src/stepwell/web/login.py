@@ -65,12 +65,10 @@ def login_routes(site: Site, failures: Failures) -> list[BaseRoute]:
 
     async def sign_in(request: Request) -> Response:
         address = request.client.host if request.client else ""
-        if failures.too_many(address):
-            raise HttpProblem(429, "too many failed sign-ins from this address", "try again in a minute")
         given = _Credentials(**{key: value for key, value in form_of(request).items() if key in ("token", "code")})
         visitor = site.access.use_code(given.code) if given.code else site.access.by_token(given.token)
         if visitor is None:
-            failures.add(address)
+            failures.add_or_refuse(address)
             raise HttpProblem(401, "the code or token is not valid", "a code works once, and for ten minutes")
         response = RedirectResponse(f"{request.scope['root_path']}/", 303)
         response.set_cookie(

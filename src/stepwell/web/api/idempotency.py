@@ -8,6 +8,7 @@ row without an answer: then it is not known whether the action took place, and a
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,6 +21,7 @@ from stepwell.web.problems import HttpProblem
 
 KEPT: Final = timedelta(days=1)
 LONGEST_KEY: Final = 255
+_KEY: Final = re.compile(rf"[!-~]{{1,{LONGEST_KEY}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,8 @@ class Answer:
 
 def once(call: Call, key: str, method: str, path: str, body: bytes, work: Callable[[], Answer]) -> Answer:
     """Do the work, or return the answer of an earlier request with this key."""
-    if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
-        raise HttpProblem(422, f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters")
+    if not _KEY.fullmatch(key):
+        raise HttpProblem(422, f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters without blanks")
     database, visitor = call.app.database, call.visitor.name
     fingerprint = hashlib.sha256(b"\n".join((method.encode(), path.encode(), body))).hexdigest()
     now = database.now()

@@ -36,16 +36,24 @@ def read_path(request: Request, kind: Any) -> Any:
 def read_query(request: Request, kind: Any) -> Any:
     """Every parameter must be known: a misspelt filter must not look like an empty list."""
     given = request.query_params
-    lists = {each.encode_name for each in msgspec.structs.fields(kind) if _is_list(each.type)}
-    known = {each.encode_name for each in msgspec.structs.fields(kind)}
-    if unknown := sorted(set(given) - known):
-        raise HttpProblem(
-            422, f"unknown parameter {unknown[0][:100]!r}", f"parameters: {', '.join(sorted(known)) or 'none'}"
-        )
-    values = {name: given.getlist(name) if name in lists else given[name] for name in given}
-    if twice := [name for name in values if name not in lists and len(given.getlist(name)) > 1]:
-        raise HttpProblem(422, f"parameter {twice[0]!r} is given more than once")
-    return _converted(values, kind, "query")
+    fields = {each.encode_name: each for each in msgspec.structs.fields(kind)}
+    if unknown := sorted(set(given) - set(fields)):
+        known = ", ".join(sorted(fields)) or "none"
+        raise HttpProblem(422, f"unknown parameter {unknown[0][:100]!r}", f"parameters: {known}")
+    values: dict[str, Any] = {}
+    for name in given:
+        several = given.getlist(name)
+        if _is_list(fields[name].type):
+            values[name] = several
+        elif len(several) == 1:
+            values[name] = several[0]
+        else:
+            raise HttpProblem(422, f"parameter {name!r} is given more than once")
+    found = _converted(values, kind, "query")
+    for name in values:
+        if getattr(found, fields[name].name) is None:  # msgspec takes the text `null` for it
+            raise HttpProblem(422, f"parameter {name!r} has no value", "leave it out")
+    return found
 
 
 def read_body(content_type: str, body: bytes, kind: Any) -> Any:

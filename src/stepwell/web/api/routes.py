@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from stepwell.web.api import breaker, operations, overview, processes, schedules, steps, workflows
 from stepwell.web.api.openapi import document
-from stepwell.web.api.serving import route_of
+from stepwell.web.api.serving import routes_of
 from stepwell.web.api.stream import Streams
 from stepwell.web.site import Site
 
@@ -37,5 +37,5 @@ def api_routes(site: Site) -> list[BaseRoute]:
     return [
         Route("/openapi.json", openapi, methods=["GET"]),
         Streams(site).route(),
-        *(route_of(site, endpoint) for endpoint in ENDPOINTS),
+        *routes_of(site, ENDPOINTS),
     ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from starlette.requests import Request
@@ -18,6 +18,8 @@ from stepwell.web.api.inputs import read_body, read_path, read_query
 from stepwell.web.problems import CONTENT_TYPE, TITLES, HttpProblem, Problem
 from stepwell.web.site import Site, visitor_of
 
+Serve: TypeAlias = Callable[[Request], Awaitable[Response]]
+
 JSON: Final = "application/json"
 _encoder: Final = msgspec.json.Encoder()
 
@@ -26,11 +28,23 @@ class _NoParameters(msgspec.Struct):
     pass
 
 
-def route_of(site: Site, endpoint: Endpoint) -> Route:
-    return Route(endpoint.path, _serving(site, endpoint), methods=[endpoint.method], name=endpoint.name)
+def routes_of(site: Site, endpoints: Sequence[Endpoint]) -> list[Route]:
+    """One route for each path: it knows all methods that the path takes."""
+    by_path: dict[str, dict[str, Serve]] = {}
+    for endpoint in endpoints:
+        by_path.setdefault(endpoint.path, {})[endpoint.method] = _serving(site, endpoint)
+    return [Route(path, _by_method(serving), methods=list(serving)) for path, serving in by_path.items()]
 
 
-def _serving(site: Site, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+def _by_method(serving: dict[str, Serve]) -> Serve:
+    async def serve(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await serving[method](request)
+
+    return serve
+
+
+def _serving(site: Site, endpoint: Endpoint) -> Serve:
     types = endpoint.types
 
     async def serve(request: Request) -> Response:

@@ -39,10 +39,6 @@ class Done(Struct):
     steps: list[int] = []
 
 
-def shown_row(row: StepRow, redaction: Redaction) -> StepRow:
-    return structs.replace(row, error=redaction.text(row.error), reason=redaction.text(row.reason))
-
-
 def row_of(step: Step, redaction: Redaction) -> StepRow:
     """A step as a list shows it."""
     error = None if step.error_message is None else redaction.text(step.error_message)[:ERROR_SHOWN]

@@ -108,8 +108,6 @@ class Guard:
         self._check_size(scope, headers)
         self._check_host(headers)
         is_safe, is_open = method in SAFE_METHODS, path in OPEN
-        if not is_safe and "authorization" not in headers:
-            self._check_origin(headers)
         visitor = self._visitor(scope, headers)
         if visitor is None and not is_open:
             raise HttpProblem(
@@ -122,6 +120,8 @@ class Guard:
             state["visitor"] = visitor
         if is_safe:
             return receive
+        if visitor is None or visitor.via != "token":
+            self._check_origin(headers)
         if headers.get("content-type", "").partition(";")[0].strip().lower() == _FORM:
             body = await whole_body(receive)
             state["form"] = _fields(body)
@@ -162,12 +162,10 @@ class Guard:
         address = (scope.get("client") or ("", 0))[0]
         authorization = headers.get("authorization")
         if authorization is not None and self._access.has_tokens:
-            if self.failures.too_many(address):
-                raise HttpProblem(429, "too many failed sign-ins from this address", "try again in a minute")
             kind, _, secret = authorization.partition(" ")
             visitor = self._access.by_token(secret.strip()) if kind.lower() == "bearer" else None
             if visitor is None:
-                self.failures.add(address)
+                self.failures.add_or_refuse(address)
             return visitor
         if self._recognise is not None:
             found = self._recognise(scope)
