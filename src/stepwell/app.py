@@ -25,6 +25,8 @@ from stepwell.events.subscribers import KEEP_UP_SECONDS
 from stepwell.look import explain as explaining
 from stepwell.look import past
 from stepwell.look.explain import Explanation
+from stepwell.look.figures import Figures
+from stepwell.look.lists import Lists
 from stepwell.look.overview import Stats, WorkerInfo
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import Reader, TreeNode
@@ -138,6 +140,8 @@ class Stepwell(Loadable):
             lambda: self.schedules.options,
         )
         self.reader = Reader(self.database)
+        self.figures = Figures(self.database)
+        self.lists = Lists(self.database)
 
     @contextmanager
     def bound_to(self, url: str, clock: Clock | None = None) -> Iterator[Self]:

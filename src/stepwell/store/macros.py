@@ -217,6 +217,19 @@ def _legal(arguments: str) -> str:
     )
 
 
+def _counted(row: str) -> str:
+    """Under which counter a step is counted: the columns of `steps_totals` without the number.
+
+    The group matters until a step has ended, the host while it runs, throttling while it is Pending.
+    """
+    return (
+        f"{row}.state AS state, {row}.action AS action, coalesce({row}.queue, '') AS queue, "
+        f"CASE WHEN {row}.state IN ('Pending', 'Dispatched', 'Running') THEN coalesce({row}.\"group\", '') ELSE '' END "
+        f"AS \"group\", CASE {row}.state WHEN 'Running' THEN coalesce({row}.hostname, '') ELSE '' END AS host, "
+        f"{row}.parent_step_id IS NOT NULL AS child, {row}.state = 'Pending' AND {row}.is_throttled AS throttled"
+    )
+
+
 def _unconcluded_entry(row: str) -> str:
     return (
         f'{row}.id, {row}.block_uuid, {row}.type, {row}."index", '
@@ -311,7 +324,7 @@ def _rows_postgres(arguments: str) -> str:
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
-    "returned": _returned, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
+    "returned": _returned, "counted": _counted, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,

@@ -1,0 +1,77 @@
+"""Lists of steps: pages by id, newest first, and how many match.
+
+One page looks at a limited number of rows, its budget, and says how many it looked at: a search that finds little ends
+in time, and can be continued where it stopped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import listing
+from stepwell.store.engine.listing import StepRow
+from stepwell.store.filters import check_step_filters
+
+__all__ = ["BUDGET", "CAP", "Count", "Lists", "Page", "StepRow"]
+
+BUDGET: Final = 20_000  # rows that one page looks at
+CAP: Final = 1_000  # a count that has to look at rows ends here
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps, newest first. `next` is `before` of the next page; None: there are no more.
+
+    A page may have fewer rows than its limit, or none, and still have a next one: then its budget was used up.
+    """
+
+    rows: list[StepRow]
+    next: int | None
+    looked_at: int
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """How many steps match; not `exact`: at least so many (`CAP`, or what the budget found)."""
+
+    steps: int
+    exact: bool
+
+
+class Lists:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def steps(self, *, limit: int = 50, before: int | None = None, budget: int = BUDGET, **filters: Any) -> Page:
+        """A page of the steps that match all filters: those of `app.steps`, and more.
+
+        `state` (one or several, also `ready`, `delayed`, `throttled`), `group`, `queue`, `action`, `type`, `workflow`,
+        `block`, `parent`, `relatable`, `host`, `fingerprint`, `reason`, `ended_after`, `ended_before`, and
+        `args={"path.to": value}`.
+        """
+        checked = check_step_filters(filters)
+
+        def look(tx: Transaction) -> Page:
+            window = listing.window(tx, filters=checked, before=before, budget=budget)
+            rows = listing.page(tx, filters=checked, before=before, window=window, limit=limit)
+            if len(rows) == limit:
+                last = rows[-1].id
+                return Page(rows=rows, next=last, looked_at=listing.looked_at(tx, checked, before, window, last))
+            return Page(rows=rows, next=window.floor if window.is_full else None, looked_at=window.rows)
+
+        return self._database.read(look)
+
+    def count(self, **filters: Any) -> Count:
+        """Exact from the counters if they are by state, action, queue and group alone; else capped."""
+        checked = check_step_filters(filters)
+
+        def look(tx: Transaction) -> Count:
+            exact = listing.counted(tx, checked)
+            if exact is not None:
+                return Count(steps=exact, exact=True)
+            window = listing.window(tx, filters=checked, before=None, budget=BUDGET)
+            found = listing.count_in_window(tx, filters=checked, window=window, cap=CAP)
+            return Count(steps=found, exact=found < CAP and not window.is_full)
+
+        return self._database.read(look)
