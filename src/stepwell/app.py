@@ -40,6 +40,8 @@ from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
+from stepwell.operate.fold import fold_all, recount
+from stepwell.operate.fold_part import FoldPart
 from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
@@ -278,9 +280,9 @@ class Stepwell(Loadable):
         return self._workers.build(WorkerSettings.of(settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
-        """A dispatcher and the sweep of its groups, as parts of a crew."""
+        """A dispatcher, the sweep of its groups and the fold of the counters, as parts of a crew."""
         sweep = SweepPart(self.database, dispatcher.groups, sweep_seconds)
-        return [DispatcherPart(dispatcher, self.database), sweep]
+        return [DispatcherPart(dispatcher, self.database), sweep, FoldPart(self.database)]
 
     def reaper_part(self, **options: Unpack[ReaperOptions]) -> Part:
         """A reaper, as part of a crew."""
@@ -426,6 +428,14 @@ class Stepwell(Loadable):
     def sweep(self) -> list[sweeping.Finding]:
         """Check marks and agenda; repairs what is wrong and returns what it repaired."""
         return sweeping.sweep(self.database)
+
+    def fold(self) -> int:
+        """Fold the counters now, as a dispatcher does all the time; returns how many rows of the tally there were."""
+        return fold_all(self.database)
+
+    def recount(self) -> None:
+        """Make the counters anew from the steps."""
+        recount(self.database)
 
 
 def _workflow_of(step: Step) -> str:

@@ -74,8 +74,7 @@ class Figures:
 
     def oldest_ready(self) -> datetime | None:
         """Since when the step that has waited longest for a worker could have run."""
-        now = self._database.now()
-        return self._database.read(lambda tx: counters.oldest_ready(tx, now=now))
+        return self._database.read(counters.oldest_ready)
 
     def estimate(self) -> Estimate:
         """When the agenda will be empty, at the pace of the last minutes."""

@@ -34,7 +34,7 @@ def by_action(
         if row.state.is_terminal:
             continue
         if row.state is State.RUNNING:
-            counts = host is None or row.host == host
+            counts = host is None or row.hostname == host
         else:
             counts = lanes is None or (row.queue, row.action) in lanes
         if counts:
@@ -68,7 +68,7 @@ def by_host(counters: Sequence[Counter], workers: Sequence[KnownWorker], lanes: 
     in_lane: dict[tuple[str, str], Sums[str]] = {}
     for row in counters:
         if row.state is State.RUNNING:
-            on_host.setdefault(row.host, Sums()).update(_parts(row))
+            on_host.setdefault(row.hostname, Sums()).update(_parts(row))
         elif not row.state.is_terminal:
             in_lane.setdefault((row.queue, row.action), Sums()).update(_parts(row))
     return [

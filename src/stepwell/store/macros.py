@@ -25,7 +25,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
     # The columns of an agenda entry; `@agenda_entry` supplies the values of all but the first two.
     "agenda": dict.fromkeys(
         (SQLITE, POSTGRES),
-        'steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)',
+        'steps_agenda (step_id, status, "group", queue, action, rank, due_at, since, concurrency_key, key_blocked)',
     ),
     # The columns of a block entry; `@unconcluded_entry` supplies the values.
     "unconcluded": dict.fromkeys(
@@ -45,7 +45,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
     ),
     "release": dict.fromkeys((SQLITE, POSTGRES), "lease_worker = NULL, lease_deadline = NULL"),
     # The run has ended, and its process is alive: deaths are counted in a row.
-    "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true"),
+    "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true, is_throttled = false"),
     # Whether the run has begun: the caller or the row knows.
     "has_begun": dict.fromkeys((SQLITE, POSTGRES), "(begun OR CAST(:began AS boolean))"),
     # A cut at the timeout, of the execution of a cron job.
@@ -58,7 +58,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "reason = CASE WHEN has_children THEN 'waiting_for_children' END,\n"
         "    completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,\n"
         "    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,\n"
-        "    rescues = 0, begun = true,\n"
+        "    rescues = 0, begun = true, is_throttled = false,\n"
         "    lease_worker = NULL, lease_deadline = NULL",
     ),
     # What a step must be to be completed by hand, beside its state: a gate is open (before, an answer would be too
@@ -183,10 +183,13 @@ def _task_state(arguments: str) -> str:
     )
 
 
-def _agenda_entry(row: str) -> str:
+def _agenda_entry(arguments: str) -> str:
+    """The entry of a row; with a time, since when it can be worked on: else since its last change."""
+    row, since = (*_split(arguments), None)[:2]
     return (
         f"{row}.\"group\", coalesce({row}.queue, 'default'), {row}.action, "
-        f"CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, {row}.dispatch_after, {row}.concurrency_key, "
+        f"CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, {row}.dispatch_after, "
+        f"{since or f'{row}.updated_at'}, {row}.concurrency_key, "
         f"{row}.concurrency_key IS NOT NULL"
     )
 
@@ -217,16 +220,29 @@ def _legal(arguments: str) -> str:
     )
 
 
-def _counted(row: str) -> str:
-    """Under which counter a step is counted: the columns of `steps_totals` without the number.
+def _counted(arguments: str) -> str:
+    """Under which counter a step is counted, by `row, state`: the columns of `steps_totals` without the number.
 
     The group matters until a step has ended, the host while it runs, throttling while it is Pending.
     """
+    row, state = _split(arguments)
     return (
-        f"{row}.state AS state, {row}.action AS action, coalesce({row}.queue, '') AS queue, "
-        f"CASE WHEN {row}.state IN ('Pending', 'Dispatched', 'Running') THEN coalesce({row}.\"group\", '') ELSE '' END "
-        f"AS \"group\", CASE {row}.state WHEN 'Running' THEN coalesce({row}.hostname, '') ELSE '' END AS host, "
-        f"{row}.parent_step_id IS NOT NULL AS child, {row}.state = 'Pending' AND {row}.is_throttled AS throttled"
+        f"{row}.{state} AS state, {row}.action AS action, coalesce({row}.queue, '') AS queue, "
+        f"CASE WHEN {row}.{state} IN ('Pending', 'Dispatched', 'Running') THEN coalesce({row}.\"group\", '') "
+        f"ELSE '' END AS \"group\", CASE {row}.{state} WHEN 'Running' THEN coalesce({row}.hostname, '') ELSE '' END "
+        f"AS hostname, {row}.child AS child, "
+        f"{row}.{state} = 'Pending' AND {row}.is_throttled AS throttled"
+    )
+
+
+def _trouble(row: str) -> str:
+    """The row of `steps_trouble` for a step. What a cascade ended has its cause looked for later."""
+    return (
+        f"{row}.id, {row}.state, {row}.action, {row}.reason, "
+        f"CASE WHEN {row}.fingerprint IS NOT NULL AND {row}.state = 'Failed' THEN {row}.fingerprint "
+        f"ELSE {row}.action || ':' || coalesce({row}.reason, lower({row}.state)) END, "
+        f"CASE WHEN {row}.reason IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable', "
+        f"'predecessor_failed', 'children_failed') THEN 0 END, {row}.updated_at"
     )
 
 
@@ -324,7 +340,8 @@ def _rows_postgres(arguments: str) -> str:
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
-    "returned": _returned, "counted": _counted, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
+    "returned": _returned, "counted": _counted, "trouble": _trouble,
+    "lease_is_dead": _lease_is_dead, "task_state": _task_state,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,

@@ -139,6 +139,14 @@ WHERE (status IN ('open', 'delayed', 'undecided')
        OR status = 'gate' AND NOT (SELECT r.dependencies_met FROM step_readiness r WHERE r.step_id = steps_agenda.step_id))
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
 
+-- name: tally_reset(id)!
+-- Its counter, if it is throttled: `reset_attempts` is no transition, and has no effects.
+INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, steps)
+SELECT CASE WHEN t.before THEN state END, CASE WHEN NOT t.before THEN state END, action, queue, "group", hostname,
+       parent_step_id IS NOT NULL, t.before, 1
+FROM steps CROSS JOIN (SELECT true AS before UNION ALL SELECT false) AS t
+WHERE id = :id AND state = 'Pending' AND is_throttled;
+
 -- name: reset_attempts(id, now)!
 -- A step that was never claimed keeps the time for which it was planned; a later time of any other is a delay after an attempt.
 UPDATE steps SET attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0, is_throttled = false,

@@ -56,7 +56,7 @@ UPDATE steps SET @to('Running'), reason = NULL, attempts = attempts + 1, lease_w
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN CAST(:now AS timestamptz) + (timeout + cooldown + :margin) * interval '1 second' END,
-    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
+    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END,
     hostname = :hostname, started_at = :now, begun = id @in(:starting bigint)
 WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND rescues = 0 OR id @in(:starting bigint))
 RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,

@@ -55,7 +55,7 @@ UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, l
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN strftime('%Y-%m-%d %H:%M:%f000', :now, (timeout + cooldown + :margin) || ' seconds') END,
-    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
+    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END,
     hostname = :hostname, started_at = :now, begun = id @in(:starting bigint)
 WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND rescues = 0 OR id @in(:starting bigint));
 @effects(begins);

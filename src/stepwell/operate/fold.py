@@ -1,0 +1,63 @@
+"""Folding: adding the changes of counters to the totals and to the minutes, so that readers have little to add up."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from stepwell.look.tally import minutes_from, totals_from
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import counters, sweep
+
+FOLD_ROWS: Final = 2_000  # per transaction: on SQLite nothing else can be written meanwhile
+MINUTES_KEPT: Final = timedelta(days=1)
+
+
+def fold(database: Database, limit: int = FOLD_ROWS) -> int:
+    """Fold at most so many rows of the tally, in one transaction; returns how many there were."""
+
+    def add(tx: Transaction) -> int:
+        rows = counters.take_tally(tx, limit=limit)
+        if rows:
+            # In order: two folds at once must not wait for each other's rows.
+            totals = [(*key, steps) for key, steps in sorted(totals_from(rows).items()) if steps]
+            counters.add_to_totals(tx, rows=totals)
+            minutes = sorted(minutes_from(rows).items())
+            counters.add_to_minutes(tx, rows=[(tx.timestamp(key[0]), *key[1:], steps) for key, steps in minutes])
+        return len(rows)
+
+    return database.transact(add)
+
+
+def fold_all(database: Database) -> int:
+    folded = 0
+    while taken := fold(database):
+        folded += taken
+    return folded
+
+
+def forget_minutes(database: Database) -> None:
+    """Delete old minutes, and totals of hosts, actions and queues that have no steps any more."""
+
+    def forget(tx: Transaction) -> None:
+        counters.delete_minutes(tx, before=database.now() - MINUTES_KEPT)
+        counters.delete_zero_totals(tx)
+
+    database.transact(forget)
+
+
+def recount(database: Database) -> None:
+    """Make the counters and `steps_trouble` anew from the steps. Needed only after changes behind the triggers' back.
+
+    One snapshot: what is committed meanwhile is neither counted here nor deleted from the tally.
+    """
+
+    def count(tx: Transaction) -> None:
+        sweep.use_one_snapshot(tx)
+        counters.empty_tally(tx)
+        counters.empty_totals(tx)
+        counters.count_again(tx)
+        counters.empty_trouble(tx)
+        counters.list_trouble_again(tx)
+
+    database.transact(count)
