@@ -40,6 +40,7 @@ from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
+from stepwell.operate.causes import resolve_causes
 from stepwell.operate.fold import fold_all, recount
 from stepwell.operate.fold_part import FoldPart
 from stepwell.operate.operations import Operations
@@ -431,7 +432,10 @@ class Stepwell(Loadable):
 
     def fold(self) -> int:
         """Fold the counters now, as a dispatcher does all the time; returns how many rows of the tally there were."""
-        return fold_all(self.database)
+        folded = fold_all(self.database)
+        while resolve_causes(self.database):
+            pass
+        return folded
 
     def recount(self) -> None:
         """Make the counters anew from the steps."""

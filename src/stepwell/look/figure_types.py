@@ -108,7 +108,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """At the pace of the last minutes. `seconds` is None without throughput, or while more arrives than ends."""
+    """At the pace of the last minutes, if no step is added. `seconds` is None if none has ended."""
 
     waiting: int  # Pending and Dispatched
     per_minute: float

@@ -15,7 +15,7 @@ def totals_of(counters: Sequence[Counter]) -> Totals:
     states: Sums[State] = Sums()
     parts: Sums[str] = Sums()
     for row in counters:
-        states[row.state] += row.steps
+        states[row.state] += row.number
         parts.update(_parts(row))
     return Totals(
         states={str(state): states[state] for state in State},
@@ -104,11 +104,11 @@ def _of_host(
 
 def _parts(row: Counter) -> dict[str, int]:
     """Under which names a counter is added up."""
-    parts = {str(row.state): row.steps}
+    parts = {str(row.state): row.number}
     if row.child and row.state is State.PENDING:
-        parts["child_pending"] = row.steps
+        parts["child_pending"] = row.number
     if row.child and row.state is State.RUNNING:
-        parts["child_running"] = row.steps
+        parts["child_running"] = row.number
     if row.throttled:
-        parts["throttled"] = row.steps
+        parts["throttled"] = row.number
     return parts

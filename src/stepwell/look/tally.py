@@ -30,9 +30,9 @@ def totals_from(rows: Iterable[TallyRow]) -> Sums[TotalKey]:
     sums: Sums[TotalKey] = Sums()
     for row in rows:
         if row.to_state is not None:
-            sums[_key(row, row.to_state)] += row.steps
+            sums[_key(row, row.to_state)] += row.number
         if row.from_state is not None:
-            sums[_key(row, row.from_state)] -= row.steps
+            sums[_key(row, row.from_state)] -= row.number
     return sums
 
 
@@ -55,7 +55,7 @@ def minutes_from(rows: Iterable[TallyRow]) -> Sums[MinuteKey]:
             continue
         minute = row.at.replace(second=0, microsecond=0)
         if (kind := _kind(row.from_state, row.to_state)) is not None:
-            sums[minute, row.action, kind, 0] += row.steps
+            sums[minute, row.action, kind, 0] += row.number
         for wait in _waits(row.waits, row.at):
             sums[minute, row.action, WAIT, bucket_of(wait)] += 1
         for run in _numbers(row.runs):

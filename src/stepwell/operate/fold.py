@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Final
 
+from stepwell.look.figures import MINUTES_KEPT
 from stepwell.look.tally import minutes_from, totals_from
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import counters, sweep
 
 FOLD_ROWS: Final = 2_000  # per transaction: on SQLite nothing else can be written meanwhile
-MINUTES_KEPT: Final = timedelta(days=1)
 
 
 def fold(database: Database, limit: int = FOLD_ROWS) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from stepwell.operate.causes import RESOLVE_ROWS, resolve_causes
 from stepwell.operate.fold import FOLD_ROWS, fold, forget_minutes
 from stepwell.service.part import Part
 from stepwell.store import Database, Wake
-from stepwell.store.engine import counters
+from stepwell.store.engine import counters, trouble
 
 # What is not folded yet costs only readers something: they add it up themselves.
 FOLD_SECONDS: Final = 2.0
@@ -29,6 +30,8 @@ class FoldPart(Part):
 
     def round(self, wakes: Collection[Wake]) -> float:
         if self._database.read(counters.has_tally) and fold(self._database) == FOLD_ROWS:
+            return 0.0
+        if self._database.read(trouble.has_unresolved) and resolve_causes(self._database) == RESOLVE_ROWS:
             return 0.0
         now = self._database.clock.monotonic()
         if now >= self._forget_at:

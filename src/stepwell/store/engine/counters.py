@@ -23,7 +23,7 @@ class Counter(msgspec.Struct, frozen=True):
     hostname: str
     child: bool
     throttled: bool
-    steps: int
+    number: int
 
 
 class TallyRow(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class TallyRow(msgspec.Struct, frozen=True):
     child: bool
     is_throttled: bool
     at: datetime | None
-    steps: int
+    number: int
     waits: Any
     runs: Any
 
@@ -53,7 +53,7 @@ class MinuteRow(msgspec.Struct, frozen=True):
     action: str
     kind: str
     bucket: int
-    steps: int
+    number: int
 
 
 @query

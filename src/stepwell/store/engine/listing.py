@@ -118,7 +118,9 @@ def counted(tx: Transaction, filters: Mapping[str, Any]) -> int | None:
     among = {name: _listed(value) for name, value in filters.items()}
     if "group" in among:
         return None  # the counters know the group of unfinished steps only
-    return sum(row.steps for row in counters(tx) if all(getattr(row, name) in values for name, values in among.items()))
+    return sum(
+        row.number for row in counters(tx) if all(getattr(row, name) in values for name, values in among.items())
+    )
 
 
 def _in_window(tx: Transaction, filters: Mapping[str, Any], before: int | None, window: Window) -> Conditions:

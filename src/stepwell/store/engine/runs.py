@@ -246,6 +246,7 @@ def fail(
     stack: str | None,
     stage: str | None,
     duration: float,
+    fingerprint: str,
     actor: str,
     now: datetime,
 ) -> list[Change]: ...

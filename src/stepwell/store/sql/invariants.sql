@@ -146,9 +146,9 @@ SELECT 0 AS id, sum(said) || ' counted as ' || state || ' (action ' || action ||
        || hostname || CASE WHEN child THEN ', child' ELSE '' END || CASE WHEN throttled THEN ', throttled' ELSE '' END
        || '), but there are ' || sum(are) AS finding
 FROM (
-    SELECT state, action, queue, "group", hostname, child, throttled, steps AS said, 0 AS are FROM steps_totals
-    UNION ALL SELECT @counted(t, to_state), t.steps, 0 FROM steps_tally t WHERE t.to_state IS NOT NULL
-    UNION ALL SELECT @counted(t, from_state), - t.steps, 0 FROM steps_tally t WHERE t.from_state IS NOT NULL
+    SELECT state, action, queue, "group", hostname, child, throttled, number AS said, 0 AS are FROM steps_totals
+    UNION ALL SELECT @counted(t, to_state), t.number, 0 FROM steps_tally t WHERE t.to_state IS NOT NULL
+    UNION ALL SELECT @counted(t, from_state), - t.number, 0 FROM steps_tally t WHERE t.from_state IS NOT NULL
     UNION ALL SELECT @counted(s, state), 0, 1 FROM (SELECT x.*, parent_step_id IS NOT NULL AS child FROM steps x) AS s
 ) AS both_ways
 GROUP BY state, action, queue, "group", hostname, child, throttled HAVING sum(said) <> sum(are);

@@ -69,10 +69,10 @@ UPDATE steps SET
 WHERE @holder
 @changes;
 
--- name: fail(id, token, reason, error, stack, stage, duration, actor, now)
+-- name: fail(id, token, reason, error, stack, stage, duration, fingerprint, actor, now)
 UPDATE steps SET @to('Failed'), reason = :reason, error_message = coalesce(error_message, :error), last_error = :error,
     error_stack_trace = coalesce(error_stack_trace, :stack), stage = coalesce(:stage, stage), duration = :duration,
-    completed_at = :now, @survived, @release
+    fingerprint = :fingerprint, completed_at = :now, @survived, @release
 WHERE @holder
 @changes;
 

@@ -12,7 +12,7 @@ CREATE TABLE steps_tally (
     child        boolean NOT NULL,
     is_throttled boolean NOT NULL,
     at           timestamptz,
-    steps        integer NOT NULL,
+    number       integer NOT NULL,
     waits        double precision[], -- how long each of them waited for its worker, in seconds
     runs         double precision[] -- how long each of their runs took, in seconds
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
@@ -26,7 +26,7 @@ CREATE TABLE steps_totals (
     hostname  text NOT NULL,
     child     boolean NOT NULL,
     throttled boolean NOT NULL,
-    steps     bigint NOT NULL,
+    number    bigint NOT NULL,
     PRIMARY KEY (state, action, queue, "group", hostname, child, throttled)
 ) WITH (fillfactor = 50);
 
@@ -37,7 +37,7 @@ CREATE TABLE steps_minutes (
     action text NOT NULL,
     kind   text NOT NULL,
     bucket integer NOT NULL,
-    steps  bigint NOT NULL,
+    number bigint NOT NULL,
     PRIMARY KEY (minute, action, kind, bucket)
 ) WITH (fillfactor = 70);
 
@@ -59,7 +59,7 @@ CREATE INDEX steps_trouble_by_cause ON steps_trouble (cause, step_id) WHERE caus
 ALTER TABLE steps ADD COLUMN fingerprint text; -- of the error that failed it: model/fingerprint.py
 
 -- The steps that exist already.
-INSERT INTO steps_totals (state, action, queue, "group", hostname, child, throttled, steps)
+INSERT INTO steps_totals (state, action, queue, "group", hostname, child, throttled, number)
 SELECT state, action, coalesce(queue, ''), CASE WHEN state IN ('Pending', 'Dispatched', 'Running') THEN coalesce("group", '') ELSE '' END,
        CASE state WHEN 'Running' THEN coalesce(hostname, '') ELSE '' END, parent_step_id IS NOT NULL, state = 'Pending' AND is_throttled,
        count(*)

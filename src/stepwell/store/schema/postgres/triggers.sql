@@ -32,7 +32,7 @@ BEGIN
     END IF;
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, steps)
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
     SELECT NULL, state, action, queue, "group", parent_step_id IS NOT NULL, is_throttled, max(created_at), count(*)
     FROM new_rows GROUP BY state, action, queue, "group", parent_step_id IS NOT NULL, is_throttled;
     INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
@@ -102,11 +102,11 @@ BEGIN
                OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
         RETURNING c.state, c.action, c.updated_at, extract(epoch FROM c.updated_at - greatest(a.since, a.due_at)) AS wait
     ), waited AS (
-        INSERT INTO steps_tally (action, child, is_throttled, at, steps, waits)
+        INSERT INTO steps_tally (action, child, is_throttled, at, number, waits)
         SELECT action, false, false, max(updated_at), 0, array_agg(CAST(wait AS double precision)) FROM moved_on_agenda WHERE state = 'Running' GROUP BY action
     ), tallied AS (
         -- A run is counted when it ends, not when the children of its step have ended.
-        INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, steps, runs)
+        INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number, runs)
         SELECT changed_from, state, action, queue, "group", hostname, parent_step_id IS NOT NULL, is_throttled, max(updated_at), count(*),
                array_agg(duration) FILTER (WHERE changed_from = 'Running' AND state NOT IN ('Pending', 'Cancelled')
                                              AND (state = 'Running' OR own_code_done_at IS NULL OR own_code_done_at = completed_at))
@@ -163,7 +163,7 @@ CREATE TRIGGER steps_changed AFTER UPDATE ON steps
 -- What is counted under another queue, group or parent from now on.
 CREATE OR REPLACE FUNCTION steps_recounted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, steps)
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
     VALUES (OLD.state, NULL, OLD.action, OLD.queue, OLD."group", OLD.hostname, OLD.parent_step_id IS NOT NULL, OLD.is_throttled, 1),
            (NULL, OLD.state, NEW.action, NEW.queue, NEW."group", OLD.hostname, NEW.parent_step_id IS NOT NULL, OLD.is_throttled, 1);
     RETURN NULL;
@@ -176,7 +176,7 @@ CREATE TRIGGER steps_recounted AFTER UPDATE OF queue, "group", parent_step_id ON
 
 CREATE OR REPLACE FUNCTION steps_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, steps)
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
     SELECT state, NULL, action, queue, "group", hostname, parent_step_id IS NOT NULL, is_throttled, count(*)
     FROM old_rows GROUP BY state, action, queue, "group", hostname, parent_step_id IS NOT NULL, is_throttled;
     DELETE FROM steps_trouble t USING old_rows o WHERE t.step_id = o.id;

@@ -73,7 +73,7 @@ WHERE c."group" IS NOT NULL
 
 -- effect: tally_begun (begins)
 -- Before `GROUP BY`, every column has one value: the time is that of the statement.
-INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, steps, waits)
+INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number, waits)
 SELECT c.from_state, c.state, c.action, c.queue, c."group", c.hostname, c.parent_step_id IS NOT NULL, c.is_throttled, c.updated_at, count(*),
        group_concat((SELECT max(a.since, coalesce(a.due_at, a.since)) FROM steps_agenda a WHERE a.step_id = c.id))
 FROM @changed_rows WHERE c.state = 'Running' AND c.from_state IN ('Pending', 'Dispatched')
@@ -81,7 +81,7 @@ GROUP BY c.from_state, c.action, c.queue, c."group", c.parent_step_id IS NOT NUL
 
 -- effect: tally (waits, concludes, fails, returns, dispatches, mends)
 -- A run is counted when it ends, not when the children of its step have ended.
-INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, steps, runs)
+INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number, runs)
 SELECT c.from_state, c.state, c.action, c.queue, c."group", c.hostname, c.parent_step_id IS NOT NULL, c.is_throttled, c.updated_at, count(*),
        group_concat(CASE WHEN c.from_state = 'Running' AND c.state NOT IN ('Pending', 'Cancelled')
                           AND (c.state = 'Running' OR c.own_code_done_at IS NULL OR c.own_code_done_at = c.completed_at)

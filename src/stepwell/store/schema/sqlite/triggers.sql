@@ -24,7 +24,7 @@ CREATE TRIGGER steps_created AFTER INSERT ON steps WHEN NEW.placed
 BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, NEW.created_at, NEW.attempts);
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, steps)
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
     VALUES (NULL, NEW.state, NEW.action, NEW.queue, NEW."group", NEW.parent_step_id IS NOT NULL, NEW.is_throttled, NEW.created_at, 1);
 END;
 
@@ -70,7 +70,7 @@ BEGIN
     WHERE id = NEW.id;
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, @moment(NEW.created_at), NEW.attempts);
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, steps)
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
     VALUES (NULL, NEW.state, NEW.action, NEW.queue, NEW."group", NEW.parent_step_id IS NOT NULL, NEW.is_throttled, @moment(NEW.created_at), 1);
     INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (NEW.id, 'new', coalesce(NEW.queue, 'default'), NEW.action, 1);
 END;
@@ -113,7 +113,7 @@ DROP TRIGGER IF EXISTS steps_recounted;
 CREATE TRIGGER steps_recounted AFTER UPDATE OF queue, "group", parent_step_id ON steps
 WHEN NEW.queue IS NOT OLD.queue OR NEW."group" IS NOT OLD."group" OR (NEW.parent_step_id IS NULL) <> (OLD.parent_step_id IS NULL)
 BEGIN
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, steps)
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
     VALUES (OLD.state, NULL, OLD.action, OLD.queue, OLD."group", OLD.hostname, OLD.parent_step_id IS NOT NULL, OLD.is_throttled, 1),
            (NULL, OLD.state, NEW.action, NEW.queue, NEW."group", OLD.hostname, NEW.parent_step_id IS NOT NULL, OLD.is_throttled, 1);
 END;
@@ -121,7 +121,7 @@ END;
 DROP TRIGGER IF EXISTS steps_deleted;
 CREATE TRIGGER steps_deleted AFTER DELETE ON steps
 BEGIN
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, steps)
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
     VALUES (OLD.state, NULL, OLD.action, OLD.queue, OLD."group", OLD.hostname, OLD.parent_step_id IS NOT NULL, OLD.is_throttled, 1);
     DELETE FROM steps_trouble WHERE step_id = OLD.id;
 END;
