@@ -430,12 +430,11 @@ class Stepwell(Loadable):
         """Check marks and agenda; repairs what is wrong and returns what it repaired."""
         return sweeping.sweep(self.database)
 
-    def fold(self) -> int:
-        """Fold the counters now, as a dispatcher does all the time; returns how many rows of the tally there were."""
-        folded = fold_all(self.database)
+    def fold(self) -> None:
+        """Fold the counters and find the causes of cascades now, as a dispatcher does every two seconds."""
+        fold_all(self.database)
         while resolve_causes(self.database):
             pass
-        return folded
 
     def recount(self) -> None:
         """Make the counters anew from the steps."""

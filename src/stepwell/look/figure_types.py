@@ -62,7 +62,7 @@ class HostFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The unfinished steps of a group; what is queued is Pending or Dispatched."""
+    """The steps of a group: queued (Pending or Dispatched), or `running` their own code."""
 
     group: str
     pending: int

@@ -14,10 +14,10 @@ from typing import Final
 from stepwell.look.figure_types import Cause, ClassFigures, Estimate, GroupFigures, HostFigures, Minute, Totals
 from stepwell.look.minutes import series
 from stepwell.look.summing import by_action, by_group, by_host, totals_of
-from stepwell.look.tally import minutes_from
+from stepwell.look.tally import histograms
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import counters, reading, sweep, trouble
+from stepwell.store.engine import counters, reading, trouble
 
 __all__ = ["Cause", "ClassFigures", "Estimate", "Figures", "GroupFigures", "HostFigures", "Minute", "Totals"]
 
@@ -57,8 +57,13 @@ class Figures:
         return [row for row in found if row.is_active] if active_only else found
 
     def groups(self) -> list[GroupFigures]:
-        """The unfinished steps of each group; also of groups without any."""
-        return self._database.read(lambda tx: by_group(counters.counters(tx), reading.all_groups(tx)))
+        """The queued steps of each group, and those whose own code runs; also of groups without any."""
+
+        def look(tx: Transaction) -> list[GroupFigures]:
+            running = {row.group: row.steps for row in counters.running_by_group(tx)}
+            return by_group(counters.counters(tx), running, reading.all_groups(tx))
+
+        return self._database.read(look)
 
     def queues(self) -> dict[str, dict[str, int]]:
         """The unfinished steps of each queue by state."""
@@ -79,11 +84,9 @@ class Figures:
         first = first.replace(second=0, microsecond=0)
 
         def look(tx: Transaction) -> list[Minute]:
-            sweep.use_one_snapshot(tx)
             rows = counters.minutes_since(tx, since=first)
-            folded = (((row.minute, row.action, row.kind, row.bucket), row.number) for row in rows)
-            fresh = minutes_from(counters.tally_with_times(tx))
-            return series(chain(folded, fresh.items()), first, now, action)
+            on_record = (((row.minute, row.action, row.kind, row.bucket), row.number) for row in rows if row.kind)
+            return series(chain(on_record, histograms(rows).items()), first, now, action)
 
         return self._database.read(look)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Sums
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from stepwell.look.figure_types import ClassFigures, GroupFigures, HostFigures, Totals
 from stepwell.model.states import State
@@ -52,10 +52,12 @@ def by_action(
     ]
 
 
-def by_group(counters: Sequence[Counter], groups: Sequence[GroupRow]) -> list[GroupFigures]:
-    found: dict[str, Sums[str]] = {row.group: Sums() for row in groups}
+def by_group(
+    counters: Sequence[Counter], running: Mapping[str | None, int], groups: Sequence[GroupRow]
+) -> list[GroupFigures]:
+    found: dict[str, Sums[str]] = {row.group: Sums(Running=running.get(row.group, 0)) for row in groups}
     for row in counters:
-        if not row.state.is_terminal:
+        if row.state in (State.PENDING, State.DISPATCHED):
             found.setdefault(row.group, Sums()).update(_parts(row))
     return [
         GroupFigures(group=group, pending=sums["Pending"], dispatched=sums["Dispatched"], running=sums["Running"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepwell.model import codec
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import trouble
 
@@ -18,7 +19,9 @@ def resolve_causes(database: Database, limit: int = RESOLVE_ROWS) -> int:
         if not before:
             return 0
         known = {row.step_id: row.cause for row in trouble.causes_of(tx, ids=sorted(_others(before)))}
-        return trouble.set_causes(tx, rows=[(step, _start(step, before, known)) for step in sorted(before)])
+        return trouble.set_causes(
+            tx, rows=codec.encode([(step, _start(step, before, known)) for step in sorted(before)])
+        )
 
     return database.transact(resolve)
 

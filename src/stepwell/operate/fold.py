@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import Final
 
 from stepwell.look.figures import MINUTES_KEPT
-from stepwell.look.tally import minutes_from, totals_from
+from stepwell.look.tally import histograms
+from stepwell.model import codec
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import counters, sweep
 
-FOLD_ROWS: Final = 2_000  # per transaction: on SQLite nothing else can be written meanwhile
+FOLD_ROWS: Final = 5_000  # per transaction: on SQLite nothing else can be written meanwhile
 
 
-def fold(database: Database, limit: int = FOLD_ROWS) -> int:
-    """Fold at most so many rows of the tally, in one transaction; returns how many there were."""
+def fold(database: Database, limit: int = FOLD_ROWS) -> bool:
+    """Fold at most so many rows of the tally, in one transaction; returns whether there were any."""
 
-    def add(tx: Transaction) -> int:
-        rows = counters.take_tally(tx, limit=limit)
+    def add(tx: Transaction) -> bool:
+        through = counters.tally_through(tx, limit=limit)
+        if through is None:
+            return False
+        times = histograms(counters.take_tally(tx, through=through))
+        # In order: two folds at once must not wait for each other in a circle.
+        rows = [(tx.timestamp(key[0]), *key[1:], number) for key, number in sorted(times.items())]
         if rows:
-            # In order: two folds at once must not wait for each other's rows.
-            totals = [(*key, steps) for key, steps in sorted(totals_from(rows).items()) if steps]
-            counters.add_to_totals(tx, rows=totals)
-            minutes = sorted(minutes_from(rows).items())
-            counters.add_to_minutes(tx, rows=[(tx.timestamp(key[0]), *key[1:], steps) for key, steps in minutes])
-        return len(rows)
+            counters.add_to_minutes(tx, rows=codec.encode(rows))
+        return True
 
     return database.transact(add)
 
 
-def fold_all(database: Database) -> int:
-    folded = 0
-    while taken := fold(database):
-        folded += taken
-    return folded
+def fold_all(database: Database) -> None:
+    while fold(database):
+        pass
 
 
 def forget_minutes(database: Database) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from stepwell.operate.causes import RESOLVE_ROWS, resolve_causes
-from stepwell.operate.fold import FOLD_ROWS, fold, forget_minutes
+from stepwell.operate.fold import fold, forget_minutes
 from stepwell.service.part import Part
 from stepwell.store import Database, Wake
 from stepwell.store.engine import counters, trouble
@@ -29,8 +29,8 @@ class FoldPart(Part):
         self._forget_at = self._database.clock.monotonic() + FORGET_SECONDS
 
     def round(self, wakes: Collection[Wake]) -> float:
-        if self._database.read(counters.has_tally) and fold(self._database) == FOLD_ROWS:
-            return 0.0
+        if self._database.read(counters.has_tally):
+            fold(self._database)
         if self._database.read(trouble.has_unresolved) and resolve_causes(self._database) == RESOLVE_ROWS:
             return 0.0
         now = self._database.clock.monotonic()

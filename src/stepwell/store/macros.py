@@ -223,15 +223,27 @@ def _legal(arguments: str) -> str:
 def _counted(arguments: str) -> str:
     """Under which counter a step is counted, by `row, state`: the columns of `steps_totals` without the number.
 
-    The group matters until a step has ended, the host while it runs, throttling while it is Pending.
+    The group matters while a step is queued, the host while it runs, throttling while it is Pending. (So the rows of
+    the tally are few: a batch of endings has steps of all groups, and usually of one host and action.)
     """
     row, state = _split(arguments)
     return (
         f"{row}.{state} AS state, {row}.action AS action, coalesce({row}.queue, '') AS queue, "
-        f"CASE WHEN {row}.{state} IN ('Pending', 'Dispatched', 'Running') THEN coalesce({row}.\"group\", '') "
+        f"CASE WHEN {row}.{state} IN ('Pending', 'Dispatched') THEN coalesce({row}.\"group\", '') "
         f"ELSE '' END AS \"group\", CASE {row}.{state} WHEN 'Running' THEN coalesce({row}.hostname, '') ELSE '' END "
         f"AS hostname, {row}.child AS child, "
         f"{row}.{state} = 'Pending' AND {row}.is_throttled AS throttled"
+    )
+
+
+def _happened(row: str) -> str:
+    """Under what the minutes count a row of the tally; NULL: not at all, like being dispatched."""
+    return (
+        f"CASE WHEN {row}.from_state = {row}.to_state OR {row}.to_state IN ('Dispatched') THEN NULL\n"
+        f"     WHEN {row}.to_state = 'Pending' AND {row}.from_state IS NULL THEN 'created'\n"
+        f"     WHEN {row}.to_state = 'Pending' THEN 'returned'\n"
+        f"     WHEN {row}.to_state = 'Running' AND {row}.from_state NOT IN ('Pending', 'Dispatched') THEN 'returned'\n"
+        f"     ELSE {row}.to_state END"
     )
 
 
@@ -340,7 +352,7 @@ def _rows_postgres(arguments: str) -> str:
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
-    "returned": _returned, "counted": _counted, "trouble": _trouble,
+    "returned": _returned, "counted": _counted, "trouble": _trouble, "happened": _happened,
     "lease_is_dead": _lease_is_dead, "task_state": _task_state,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
@@ -355,10 +367,12 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "batch_to": _batch_to,
     "rows": _rows_sqlite,
     "moment": _moment,
+    "minute": lambda time: f"substr({time}, 1, 16) || ':00.000000'",
     "uuid": _uuid,
     "whole": _whole,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
+    "minute": lambda time: f"date_trunc('minute', {time})",
     "rows": _rows_postgres,
     "to": _to_postgres,
     "to_after_children": _to_after_children_postgres,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -14,7 +13,7 @@ from stepwell.store.transaction import Transaction
 
 
 class Counter(msgspec.Struct, frozen=True):
-    """Steps that are alike. `group`: of unfinished ones; `hostname`: of Running ones; `throttled`: of Pending ones."""
+    """Steps that are alike. `group`: of queued ones; `hostname`: of Running ones; `throttled`: of Pending ones."""
 
     state: State
     action: str
@@ -26,24 +25,13 @@ class Counter(msgspec.Struct, frozen=True):
     number: int
 
 
-class TallyRow(msgspec.Struct, frozen=True):
-    """Alike steps that a statement moved from one state to another; without `at`, only to another counter.
+class Times(msgspec.Struct, frozen=True):
+    """Waits and runs of an action within a minute, in seconds, with commas between them."""
 
-    `waits` are the moments since when each could have begun (SQLite) or seconds (PostgreSQL), `runs` are seconds.
-    """
-
-    from_state: str | None
-    to_state: str | None
+    minute: datetime
     action: str
-    queue: str | None
-    group: str | None
-    hostname: str | None
-    child: bool
-    is_throttled: bool
-    at: datetime | None
-    number: int
-    waits: Any
-    runs: Any
+    waits: str | None
+    runs: str | None
 
 
 class MinuteRow(msgspec.Struct, frozen=True):
@@ -51,9 +39,11 @@ class MinuteRow(msgspec.Struct, frozen=True):
 
     minute: datetime
     action: str
-    kind: str
+    kind: str | None  # None: a row that has only waits or runs
     bucket: int
     number: int
+    waits: str | None
+    runs: str | None
 
 
 @query
@@ -72,16 +62,29 @@ def counters(tx: Transaction) -> list[Counter]:
 def oldest_ready(tx: Transaction) -> datetime | None: ...
 
 
+class RunningCount(msgspec.Struct, frozen=True):
+    group: str | None
+    steps: int
+
+
+@query
+def running_by_group(tx: Transaction) -> list[RunningCount]: ...
+
+
 @query
 def has_tally(tx: Transaction) -> bool: ...
 
 
 @query
-def take_tally(tx: Transaction, *, limit: int) -> list[TallyRow]: ...
+def tally_through(tx: Transaction, *, limit: int) -> int | None:
+    """Up to which row `take_tally` may go; None: there is nothing to fold."""
+    ...
 
 
 @query
-def tally_with_times(tx: Transaction) -> list[TallyRow]: ...
+def take_tally(tx: Transaction, *, through: int) -> list[Times]:
+    """Fold at most so many rows of the tally into the totals and the minutes; returns their waits and runs."""
+    ...
 
 
 @query
@@ -89,15 +92,13 @@ def minutes_since(tx: Transaction, *, since: datetime) -> list[MinuteRow]: ...
 
 
 @change
-def add_to_totals(tx: Transaction, *, rows: Sequence[Sequence[Any]]) -> int: ...
-
-
-@change
 def delete_zero_totals(tx: Transaction) -> int: ...
 
 
 @change
-def add_to_minutes(tx: Transaction, *, rows: Sequence[Sequence[Any]]) -> int: ...
+def add_to_minutes(tx: Transaction, *, rows: str) -> int:
+    """`rows` is JSON: minute, action, kind, bucket, number."""
+    ...
 
 
 @change
@@ -122,3 +123,11 @@ def empty_trouble(tx: Transaction) -> int: ...
 
 @change
 def list_trouble_again(tx: Transaction) -> int: ...
+
+
+@change
+def tally_ended(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+
+
+@change
+def tally_waits(tx: Transaction, *, ids: Sequence[int], now: datetime) -> int: ...

@@ -37,20 +37,12 @@ DELETE FROM steps_trouble;
 INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
 SELECT @trouble(s) FROM steps s WHERE s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');
 
+-- name: running_by_group()
+-- Whose own code runs: as many as there are slots, and no more.
+SELECT "group", count(*) AS steps FROM steps_agenda WHERE status = 'running' GROUP BY "group";
+
 -- name: has_tally()
 SELECT EXISTS (SELECT 1 FROM steps_tally) AS found;
-
--- name: tally_with_times()
--- What is not in the minutes yet.
-SELECT from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number, waits, runs
-FROM steps_tally WHERE at IS NOT NULL;
-
--- name: add_to_totals(rows)!
-INSERT INTO steps_totals (state, action, queue, "group", hostname, child, throttled, number)
-SELECT state, action, queue, "group", hostname, child, throttled, number
-FROM @rows(:rows, state text, action text, queue text, "group" text, hostname text, child boolean, throttled boolean, number bigint) AS new
-WHERE true
-ON CONFLICT (state, action, queue, "group", hostname, child, throttled) DO UPDATE SET number = steps_totals.number + excluded.number;
 
 -- name: delete_zero_totals()!
 DELETE FROM steps_totals WHERE number = 0;
@@ -66,4 +58,23 @@ ON CONFLICT (minute, action, kind, bucket) DO UPDATE SET number = steps_minutes.
 DELETE FROM steps_minutes WHERE minute < :before;
 
 -- name: minutes_since(since)
-SELECT minute, action, kind, bucket, number FROM steps_minutes WHERE minute >= :since;
+-- What is on record, and what is not folded yet, as of one moment.
+SELECT minute, action, kind, bucket, number, NULL AS waits, NULL AS runs FROM steps_minutes WHERE minute >= :since
+UNION ALL
+SELECT @minute(t.at), t.action, @happened(t), 0, t.number, @sqlite(t.waits, t.runs)@postgres(array_to_string(t.waits, ','), array_to_string(t.runs, ','))
+FROM steps_tally t WHERE t.at >= :since;
+
+-- name: tally_ended(ids)!
+-- The endings of a batch of which Python does not know all columns.
+INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number)
+SELECT changed_from, state, action, queue, "group", hostname, parent_step_id IS NOT NULL, is_throttled, max(updated_at), count(*)
+FROM steps WHERE id @in(:ids bigint)
+GROUP BY changed_from, state, action, queue, "group", hostname, parent_step_id IS NOT NULL, is_throttled;
+
+-- name: tally_waits(ids, now)!
+-- How long these steps have waited for the worker that claims them.
+INSERT INTO steps_tally (action, child, is_throttled, at, number, waits)
+SELECT action, false, false, :now, 0,
+       @sqlite(group_concat(round((julianday(:now) - julianday(max(since, coalesce(due_at, since)))) * 86400, 4)))
+       @postgres(array_agg(extract(epoch FROM CAST(:now AS timestamptz) - greatest(since, due_at))))
+FROM steps_agenda WHERE step_id @in(:ids bigint) GROUP BY action;

@@ -13,11 +13,11 @@ CREATE TABLE steps_tally (
     is_throttled boolean NOT NULL,
     at           timestamptz,
     number       integer NOT NULL,
-    waits        double precision[], -- how long each of them waited for its worker, in seconds
-    runs         double precision[] -- how long each of their runs took, in seconds
+    waits        double precision[], -- how long they waited for a worker, in seconds
+    runs         double precision[] -- how long their runs took, in seconds
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 
--- How many steps there are of each kind. `group` is empty for steps that have ended, `hostname` for those that do not run.
+-- How many steps there are of each kind. `group` is empty for steps that are not queued, `hostname` for those that do not run.
 CREATE TABLE steps_totals (
     state     text NOT NULL,
     action    text NOT NULL,
@@ -60,7 +60,7 @@ ALTER TABLE steps ADD COLUMN fingerprint text; -- of the error that failed it: m
 
 -- The steps that exist already.
 INSERT INTO steps_totals (state, action, queue, "group", hostname, child, throttled, number)
-SELECT state, action, coalesce(queue, ''), CASE WHEN state IN ('Pending', 'Dispatched', 'Running') THEN coalesce("group", '') ELSE '' END,
+SELECT state, action, coalesce(queue, ''), CASE WHEN state IN ('Pending', 'Dispatched') THEN coalesce("group", '') ELSE '' END,
        CASE state WHEN 'Running' THEN coalesce(hostname, '') ELSE '' END, parent_step_id IS NOT NULL, state = 'Pending' AND is_throttled,
        count(*)
 FROM steps GROUP BY 1, 2, 3, 4, 5, 6, 7;

@@ -107,11 +107,12 @@ BEGIN
     ), tallied AS (
         -- A run is counted when it ends, not when the children of its step have ended.
         INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number, runs)
-        SELECT changed_from, state, action, queue, "group", hostname, parent_step_id IS NOT NULL, is_throttled, max(updated_at), count(*),
+        SELECT changed_from, state, action, queue, CASE WHEN 'Pending' IN (state, changed_from) OR 'Dispatched' IN (state, changed_from) THEN "group" END,
+               hostname, parent_step_id IS NOT NULL, is_throttled, max(updated_at), count(*),
                array_agg(duration) FILTER (WHERE changed_from = 'Running' AND state NOT IN ('Pending', 'Cancelled')
                                              AND (state = 'Running' OR own_code_done_at IS NULL OR own_code_done_at = completed_at))
         FROM changed WHERE changed_from <> state OR state = 'Running' AND own_code_done_at IS NOT NULL
-        GROUP BY changed_from, state, action, queue, "group", hostname, parent_step_id IS NOT NULL, is_throttled
+        GROUP BY changed_from, state, action, queue, 5, hostname, parent_step_id IS NOT NULL, is_throttled
     ), entered_trouble AS (
         INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
         SELECT @trouble(c) FROM changed c WHERE c.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND c.changed_from <> c.state

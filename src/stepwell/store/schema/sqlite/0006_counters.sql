@@ -13,11 +13,11 @@ CREATE TABLE steps_tally (
     is_throttled integer NOT NULL,
     at           text,
     number       integer NOT NULL,
-    waits        text, -- since when each of them could have begun
-    runs         text -- how long each of their runs took, in seconds
+    waits        text, -- how long they waited for a worker, in seconds (a sample)
+    runs         text -- how long their runs took, in seconds (a sample)
 );
 
--- How many steps there are of each kind. `group` is empty for steps that have ended, `hostname` for those that do not run.
+-- How many steps there are of each kind. `group` is empty for steps that are not queued, `hostname` for those that do not run.
 CREATE TABLE steps_totals (
     state     text NOT NULL,
     action    text NOT NULL,
@@ -60,7 +60,7 @@ ALTER TABLE steps ADD COLUMN fingerprint text; -- of the error that failed it: m
 
 -- The steps that exist already.
 INSERT INTO steps_totals (state, action, queue, "group", hostname, child, throttled, number)
-SELECT state, action, coalesce(queue, ''), CASE WHEN state IN ('Pending', 'Dispatched', 'Running') THEN coalesce("group", '') ELSE '' END,
+SELECT state, action, coalesce(queue, ''), CASE WHEN state IN ('Pending', 'Dispatched') THEN coalesce("group", '') ELSE '' END,
        CASE state WHEN 'Running' THEN coalesce(hostname, '') ELSE '' END, parent_step_id IS NOT NULL, state = 'Pending' AND is_throttled,
        count(*)
 FROM steps GROUP BY 1, 2, 3, 4, 5, 6, 7;

@@ -25,7 +25,8 @@ BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, NEW.created_at, NEW.attempts);
     INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
-    VALUES (NULL, NEW.state, NEW.action, NEW.queue, NEW."group", NEW.parent_step_id IS NOT NULL, NEW.is_throttled, NEW.created_at, 1);
+    SELECT NULL, NEW.state, NEW.action, NEW.queue, NEW."group", NEW.parent_step_id IS NOT NULL, NEW.is_throttled, NEW.created_at, 1
+    WHERE NEW.batch IS NULL; -- many at once: `store/engine/tallying.py`
 END;
 
 -- Dormant handlers, and steps that were created below one that can no longer run.

@@ -63,4 +63,4 @@ RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow
     "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
     has_dependents, stage, double_checks, checkpoint,
     CASE WHEN stage IS NOT NULL THEN response END AS response, claim_token = lease_token AS was_open, begun, belongs_to,
-    kind, template, element;
+    kind, template, element, hostname, is_throttled;

@@ -63,5 +63,5 @@ SELECT json_group_array(json_array(id, uuid, action, arguments, label, queue, "g
     workflow_id, parent_step_id, child_block_uuid, "index", relatable_type, relatable_id,
     attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
     checkpoint, CASE WHEN stage IS NOT NULL THEN response END,
-    claim_token = lease_token, begun, belongs_to, kind, template, element))
+    claim_token = lease_token, begun, belongs_to, kind, template, element, hostname, is_throttled))
 FROM steps WHERE id @in(:ids bigint) AND batch = :batch;
