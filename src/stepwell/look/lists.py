@@ -46,19 +46,25 @@ class Lists:
     def steps(self, *, limit: int = 50, before: int | None = None, budget: int = BUDGET, **filters: Any) -> Page:
         """A page of the steps that match all filters: those of `app.steps`, and more.
 
-        `state` (one or several, also `ready`, `delayed`, `throttled`), `group`, `queue`, `action`, `type`, `workflow`,
-        `block`, `parent`, `relatable`, `host`, `fingerprint`, `reason`, `ended_after`, `ended_before`, and
-        `args={"path.to": value}`.
+        `state`, `status` (on the agenda: `ready`, `delayed`, `dispatched`, `running`, …), `throttled`, `group`,
+        `queue`, `action`, `type`, `reason`, `host`, `workflow`, `block`, `parent`, `relatable`, `id`, `fingerprint`,
+        `cause` (a step that took others along), `ended_after`, `ended_before`, and `args={"path.to": value}`.
         """
         checked = check_step_filters(filters)
 
         def look(tx: Transaction) -> Page:
+            total = listing.counted(tx, checked) if before is None else None
+            if total == 0:
+                return Page(rows=[], next=None, looked_at=0)
             window = listing.window(tx, filters=checked, before=before, budget=budget)
             rows = listing.page(tx, filters=checked, before=before, window=window, limit=limit)
             if len(rows) == limit:
                 last = rows[-1].id
-                return Page(rows=rows, next=last, looked_at=listing.looked_at(tx, checked, before, window, last))
-            return Page(rows=rows, next=window.floor if window.is_full else None, looked_at=window.rows)
+                looked_at = listing.looked_at(tx, checked, before, window, last)
+                more = total != len(rows) and (window.is_full or looked_at < window.rows)
+                return Page(rows=rows, next=last if more else None, looked_at=looked_at)
+            more = window.is_full and total != len(rows)
+            return Page(rows=rows, next=window.floor if more else None, looked_at=window.rows)
 
         return self._database.read(look)
 

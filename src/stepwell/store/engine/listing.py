@@ -11,6 +11,7 @@ import msgspec
 from stepwell.model.states import State
 from stepwell.store.engine.counters import counters
 from stepwell.store.filters import Conditions, step_conditions
+from stepwell.store.list_sources import source_of
 from stepwell.store.rows import builder
 from stepwell.store.transaction import Transaction
 
@@ -55,7 +56,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows that a page looks at: those of a source from `floor` on."""
+    """The rows that a page looks at: those of its source from `floor` on."""
 
     floor: int
     rows: int
@@ -67,18 +68,14 @@ _COLUMNS: Final = ", ".join(
     for name in StepRow.__struct_fields__
 )
 # What the counters can answer alone.
-_COUNTED: Final = frozenset({"state", "action", "queue", "group"})
+_COUNTED: Final = frozenset({"state", "action", "queue"})
 
 
 def window(tx: Transaction, *, filters: Mapping[str, Any], before: int | None, budget: int) -> Window:
-    """Of the newest rows below `before`, as many as the budget allows."""
-    conditions = Conditions(tx.dialect)
-    _add_before(conditions, before)
-    sql = (
-        f"SELECT min(id) AS floor, count(*) AS rows FROM (SELECT id FROM steps WHERE {conditions} "
-        f"ORDER BY id DESC LIMIT {conditions.placeholder('budget', budget)}) AS newest"
-    )
-    [row] = tx.fetch(sql, conditions.parameters)
+    """Of the newest rows of the source below `before`, as many as the budget allows."""
+    source = source_of(tx.dialect, filters)
+    ids = source.newest(before, budget)
+    [row] = tx.fetch(f"SELECT min(id) AS floor, count(*) AS rows FROM ({ids}) AS newest", source.parameters)
     return Window(floor=row["floor"] or 0, rows=row["rows"], is_full=row["rows"] == budget)
 
 
@@ -98,10 +95,10 @@ def page(
 
 def looked_at(tx: Transaction, filters: Mapping[str, Any], before: int | None, window: Window, last: int) -> int:
     """How many rows a page looked at that ended early, with this step."""
-    conditions = Conditions(tx.dialect)
-    _add_before(conditions, before)
-    conditions.clauses.append(f"id >= {conditions.placeholder('last', last)}")
-    return int(tx.fetch(f"SELECT count(*) AS rows FROM steps WHERE {conditions}", conditions.parameters)[0]["rows"])
+    source = source_of(tx.dialect, filters)
+    ids = source.newest(before, window.rows)
+    sql = f"SELECT count(*) AS rows FROM ({ids}) AS newest WHERE id >= {source.placeholder('last', last)}"
+    return int(tx.fetch(sql, source.parameters)[0]["rows"])
 
 
 def count_in_window(tx: Transaction, *, filters: Mapping[str, Any], window: Window, cap: int) -> int:
@@ -112,12 +109,11 @@ def count_in_window(tx: Transaction, *, filters: Mapping[str, Any], window: Wind
 
 
 def counted(tx: Transaction, filters: Mapping[str, Any]) -> int | None:
-    """How many match by the counters; None if they cannot say."""
-    if not _COUNTED.issuperset(filters):
+    """How many match, by the counters; None if they cannot say."""
+    queued_only = {State.PENDING, State.DISPATCHED}.issuperset(filters.get("state", tuple(State)))
+    if not (_COUNTED | ({"group"} if queued_only else set())).issuperset(filters):
         return None
     among = {name: _listed(value) for name, value in filters.items()}
-    if "group" in among:
-        return None  # the counters know the group of unfinished steps only
     return sum(
         row.number for row in counters(tx) if all(getattr(row, name) in values for name, values in among.items())
     )
@@ -125,14 +121,15 @@ def counted(tx: Transaction, filters: Mapping[str, Any]) -> int | None:
 
 def _in_window(tx: Transaction, filters: Mapping[str, Any], before: int | None, window: Window) -> Conditions:
     conditions = step_conditions(tx.dialect, filters)
-    _add_before(conditions, before)
-    conditions.clauses.append(f"id >= {conditions.placeholder('floor', window.floor)}")
+    source = source_of(tx.dialect, filters)
+    if source.is_scan:
+        if before is not None:
+            conditions.clauses.append(f"id < {conditions.placeholder('before', before)}")
+        conditions.clauses.append(f"id >= {conditions.placeholder('floor', window.floor)}")
+    else:
+        conditions.clauses.append(f"id {source.among(source.newest(before, window.rows))}")
+        conditions.parameters |= source.parameters
     return conditions
-
-
-def _add_before(conditions: Conditions, before: int | None) -> None:
-    if before is not None:
-        conditions.clauses.append(f"id < {conditions.placeholder('before', before)}")
 
 
 def _listed(value: Any) -> list[Any]:

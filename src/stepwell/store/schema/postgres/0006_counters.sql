@@ -13,7 +13,7 @@ CREATE TABLE steps_tally (
     is_throttled boolean NOT NULL,
     at           timestamptz,
     number       integer NOT NULL,
-    waits        double precision[], -- how long they waited for a worker, in seconds
+    waits        double precision[], -- how long they waited for a worker, in seconds (a sample)
     runs         double precision[] -- how long their runs took, in seconds
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 

@@ -100,28 +100,22 @@ BEGIN
         WHERE a.step_id = c.id
           AND (c.state = 'Dispatched'
                OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
-        RETURNING c.state, c.action, c.updated_at, extract(epoch FROM c.updated_at - greatest(a.since, a.due_at)) AS wait
+        RETURNING c.id, c.state, c.action, c.updated_at, a.since, a.due_at
     ), waited AS (
         INSERT INTO steps_tally (action, child, is_throttled, at, number, waits)
-        SELECT action, false, false, max(updated_at), 0, array_agg(CAST(wait AS double precision)) FROM moved_on_agenda WHERE state = 'Running' GROUP BY action
+        SELECT action, false, false, max(updated_at), 0, array_agg(date_part('epoch', updated_at - greatest(since, due_at)))
+        FROM moved_on_agenda -- of many at once, every eighth is enough for percentiles
+        WHERE state = 'Running' AND (id % 8 = 0 OR (SELECT count(*) FROM changed) <= 8) GROUP BY action
     ), tallied AS (
-        -- A run is counted when it ends, not when the children of its step have ended.
+        -- A run is counted when it ends, not when the children of its step have ended. COLLATE "C" halves the cost of grouping.
         INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number, runs)
-        SELECT changed_from, state, action, queue, CASE WHEN 'Pending' IN (state, changed_from) OR 'Dispatched' IN (state, changed_from) THEN "group" END,
-               hostname, parent_step_id IS NOT NULL, is_throttled, max(updated_at), count(*),
+        SELECT changed_from, state, action COLLATE "C", queue COLLATE "C",
+               CASE WHEN 'Pending' IN (state, changed_from) OR 'Dispatched' IN (state, changed_from) THEN "group" COLLATE "C" END,
+               hostname COLLATE "C", parent_step_id IS NOT NULL, is_throttled, max(updated_at), count(*),
                array_agg(duration) FILTER (WHERE changed_from = 'Running' AND state NOT IN ('Pending', 'Cancelled')
                                              AND (state = 'Running' OR own_code_done_at IS NULL OR own_code_done_at = completed_at))
         FROM changed WHERE changed_from <> state OR state = 'Running' AND own_code_done_at IS NOT NULL
-        GROUP BY changed_from, state, action, queue, 5, hostname, parent_step_id IS NOT NULL, is_throttled
-    ), entered_trouble AS (
-        INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
-        SELECT @trouble(c) FROM changed c WHERE c.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND c.changed_from <> c.state
-        ON CONFLICT (step_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, fingerprint = excluded.fingerprint,
-            cause = excluded.cause, ended_at = excluded.ended_at
-    ), left_trouble AS (
-        DELETE FROM steps_trouble t USING changed c
-        WHERE t.step_id = c.id AND c.changed_from IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
-          AND c.state NOT IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+        GROUP BY changed_from, state, 3, 4, 5, 6, 7, is_throttled
     ), joined_agenda AS (
         INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, since, concurrency_key, key_blocked)
         SELECT id, @returned(changed), "group", coalesce(queue, 'default'), action,
@@ -155,6 +149,20 @@ BEGIN
            CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
                 THEN last_error END
     FROM changed WHERE changed_from <> state;
+    -- Rarely: measured, two more parts of the statement above would cost 2 µs for every step, and this costs 0.2.
+    IF EXISTS (SELECT 1 FROM new_rows n WHERE n.changed_from IS NOT NULL
+               AND (n.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                    OR n.changed_from IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable'))) THEN
+        INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
+        SELECT @trouble(n) FROM new_rows n
+        WHERE n.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND n.changed_from <> n.state
+        ON CONFLICT (step_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, fingerprint = excluded.fingerprint,
+            cause = excluded.cause, ended_at = excluded.ended_at;
+        DELETE FROM steps_trouble t
+        WHERE t.step_id = ANY(ARRAY(SELECT n.id FROM new_rows n
+                                    WHERE n.changed_from IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+                                      AND n.state NOT IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')));
+    END IF;
     RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS steps_changed ON steps;
