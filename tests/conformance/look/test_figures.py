@@ -14,6 +14,7 @@ def test_the_nine_states_are_all_steps_and_the_rest_are_parts_of_them(engine: En
     with engine.worker() as runner:
         for claim in engine.claim(runner, "slow", "root"):
             runner._run(claim)
+        engine.tick()
         [one] = runner.claim(1)
         totals = engine.app.figures.totals()
         assert totals.steps == 4

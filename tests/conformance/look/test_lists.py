@@ -37,7 +37,7 @@ def _all(app: Stepwell, *, limit: int = 3, budget: int = 5, **filters: Any) -> l
 def lived(engine: Engine) -> Iterator[Engine]:
     engine.plant(LIVES)
     for index in range(3):
-        engine.app.enqueue("behave", {"outcome": "ok", "order": {"id": index}}, relatable=("order", index % 2))
+        engine.app.enqueue("behave", {"outcome": "ok"}, relatable=("order", index % 2))
     engine.app.cancel(engine.refs["idle"], who="ann")
     with engine.worker() as runner:
         for _ in range(2):
