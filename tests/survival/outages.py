@@ -74,9 +74,11 @@ class OwnServer:
         )
 
 
-# What commits: the command itself, and the statement that creates a step in a transaction of its own.
-COMMITS = (b"COMMIT\0", b"WITH rotation AS")
-NO_TRANSACTION = b"Z\0\0\0\5I"  # the server is ready for the next transaction
+COMMIT = b"COMMIT\0"
+# Outside of a transaction, the statement that creates one step commits by itself.
+CREATES_ONE_STEP = b"WITH rotation AS"
+READY = b"Z\0\0\0\5"  # the server is ready for the next command; one letter follows: I outside of a transaction
+NO_TRANSACTION = READY + b"I"
 # A statement is prepared once, with a name and its text; from then on only its name is sent.
 PREPARE = re.compile(rb"P.{4}(_pg3_\d+)\0([^\0]*)\0", re.DOTALL)
 EXECUTE = re.compile(rb"B.{4}\0(_pg3_\d+)\0", re.DOTALL)
@@ -137,6 +139,7 @@ class LossyProxy:
     def _serve(self, client: socket.socket) -> None:
         server = socket.socket(socket.AF_UNIX)
         sent = b""
+        in_transaction = False
         prepared: dict[bytes, bytes] = {}
         with client, server, suppress(OSError):
             server.connect(self._server)
@@ -146,12 +149,14 @@ class LossyProxy:
                     if not chunk:
                         return
                     if file is server:
+                        if chunk[-6:-1] == READY:
+                            in_transaction = not chunk.endswith(NO_TRANSACTION)
                         client.sendall(chunk)
                         continue
                     prepared |= dict(PREPARE.findall(chunk))
                     statements = chunk + b"".join(prepared.get(name, b"") for name in EXECUTE.findall(chunk))
                     sent += statements
-                    if any(words in statements for words in COMMITS):
+                    if COMMIT in statements or (CREATES_ONE_STEP in statements and not in_transaction):
                         when = self._when_to_drop(sent)
                         sent = b""
                         if when == "after":

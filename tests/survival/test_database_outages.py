@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepwell import Stepwell
-from tests.survival.outages import LossyProxy, OwnServer
+from tests.survival.outages import CREATES_ONE_STEP, LossyProxy, OwnServer
 from tests.survival.support import Cluster
 
 CLAIM = b"attempts = attempts + 1"
@@ -102,13 +102,15 @@ def test_a_commit_whose_response_is_lost_is_neither_lost_nor_done_twice(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_enqueue_whose_response_is_lost_creates_one_step(postgres_url: str, when: str) -> None:
+@pytest.mark.parametrize("action", ["declared", "unknown"])  # one statement, or a transaction with two
+def test_an_enqueue_whose_response_is_lost_creates_one_step(postgres_url: str, action: str, when: str) -> None:
     proxy = LossyProxy(postgres_url)
     try:
         with Stepwell(proxy.url) as app:
-            app.enqueue("work", label="first")
-            proxy.lose(b"WITH rotation AS", when)
-            ref = app.enqueue("work", label="second")
+            app.job(name="declared")(lambda: None)
+            app.enqueue(action, label="first")
+            proxy.lose(CREATES_ONE_STEP, when)
+            ref = app.enqueue(action, label="second")
             assert proxy.has_dropped
             assert [step.id for step in app.steps(limit=10) if step.label == "second"] == [ref.id]
             assert app.step(ref).uuid == ref.uuid

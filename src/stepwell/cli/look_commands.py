@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from msgspec import structs
 
 from stepwell.cli.explanations import write_explanation
 from stepwell.cli.history import write_history

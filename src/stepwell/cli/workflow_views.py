@@ -12,6 +12,7 @@ from stepwell.cli.explanations import write_roots
 from stepwell.cli.output import Cell, Column, Output, Span, of_state
 from stepwell.cli.text import clean, exact, shorten, to_json
 from stepwell.cli.trees import tree_lines
+from stepwell.look.palette import WORKFLOW_STYLES
 from stepwell.look.shown import shown_step
 from stepwell.model.workflow_states import WorkflowState
 

@@ -46,18 +46,15 @@ _SQLITE_WITH_PASSWORD: Final = re.compile(
 # A password shorter than this may be part of any word, and no driver repeats the password of a well-formed URL.
 _SHORTEST_SECRET: Final = 4
 
-_IN_TEXT: Final = (
-    # scheme://user:password@host, up to the last @ before a blank or a quote
-    (re.compile(r"""([A-Za-z][\w+.-]*:/{1,3}[^\s:@'"/]*:)[^\s'"]*@"""), rf"\1{HIDDEN}@"),
-    # password='…' in a connection string, ?password=… in a URL, "password": "…" in JSON and in the repr of a dict
-    (
-        re.compile(
-            r"""((?:password|passwd|passphrase|pwd|secret|api_?key|token)['"]?\s*[=:]\s*)"""
-            r"""(?:'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^\s&,;)}\]'"]+)""",
-            re.IGNORECASE,
-        ),
-        rf"\1{HIDDEN}",
-    ),
+# scheme://user:password@host, up to the last @ before a blank or a quote. Both patterns are tried once for each run of
+# other characters, so that a long text without a blank costs no more than any other.
+_UP_TO_LAST_AT: Final = re.compile(r"""(?<![^\s'"])[^\s'"]*@""")
+_BEFORE_PASSWORD: Final = re.compile(r"\w:/{1,3}[^:@/]*:")
+# password='…' in a connection string, ?password=… in a URL, "password": "…" in JSON and in the repr of a dict
+_ASSIGNMENT: Final = re.compile(
+    r"""((?:password|passwd|passphrase|pwd|secret|api_?key|token)['"]?\s*[=:]\s*)"""
+    r"""(?:'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^\s&,;)}\]'"]+)""",
+    re.IGNORECASE,
 )
 
 
@@ -100,9 +97,12 @@ def redacted(text: str) -> str:
     >>> redacted("cannot use postgresql://ann:s3cret@db/jobs (host=db password='s3 cret')")
     'cannot use postgresql://ann:…@db/jobs (host=db password=…)'
     """
-    for pattern, replacement in _IN_TEXT:
-        text = pattern.sub(replacement, text)
-    return text
+    return _ASSIGNMENT.sub(rf"\1{HIDDEN}", _UP_TO_LAST_AT.sub(_without_password, text))
+
+
+def _without_password(found: re.Match[str]) -> str:
+    before = _BEFORE_PASSWORD.search(found[0])
+    return found[0] if before is None else f"{found[0][: before.end()]}{HIDDEN}@"
 
 
 def redacted_for(url: str, text: str) -> str | None:

@@ -149,11 +149,18 @@ class Database:
         """Whether a transaction that has waited since `started`, for at most `seconds`, may wait longer."""
         return time.monotonic() < min(started + seconds, self._waits_until)
 
-    def transact(self, work: Callable[[Transaction], T], *, write: bool = True, single: bool = False) -> T:
+    def transact(
+        self,
+        work: Callable[[Transaction], T],
+        *,
+        write: bool = True,
+        single: bool = False,
+        repeatable: bool = False,
+    ) -> T:
         """Run `work` in a transaction of its own, and again after a conflict.
 
-        `single`: the work writes with one statement, which is safe to repeat after a lost answer; that statement can
-        then be the whole transaction, with fewer round trips.
+        `single`: the work writes with one statement; that statement can then be the whole transaction, with fewer
+        round trips. `repeatable`: it is repeated once also if the connection was lost, perhaps after its commit.
         """
         connections = self.connections
         started = time.monotonic()
@@ -167,6 +174,10 @@ class Database:
                     tx.finalize()
                     if watch is not None and write:
                         watch("before", tx)
+            except DatabaseUnavailable:
+                if not repeatable:
+                    raise
+                repeatable = False
             except Conflict as conflict:
                 if isinstance(conflict, Suspended):
                     started = time.monotonic()  # the time before that was not spent waiting for others

@@ -124,13 +124,15 @@ def restarts_of_the_log(file: Path) -> int:
 
 
 DISK_FULL = """
-import resource
+import os, resource
 from stepwell.model.errors import DatabaseUnavailable
 app = Stepwell(url).open()
 app.enqueue("nobody")
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (900_000, most))
+file = url.removeprefix("sqlite:///")
+room = max(os.path.getsize(file), os.path.getsize(file + "-wal")) + 200_000
+resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
 try:
     while True:
         say(app.enqueue("nobody").id)

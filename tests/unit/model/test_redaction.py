@@ -121,3 +121,9 @@ def test_the_password_of_a_well_formed_url_is_hidden_where_a_driver_repeats_it()
 def test_sqlite_takes_no_password() -> None:
     assert has_password_for_sqlite("sqlite:///file.db?password=x")
     assert not has_password_for_sqlite("sqlite:///file.db")
+
+
+@pytest.mark.timeout(60)  # a pattern that is tried at every character needs an hour
+@pytest.mark.parametrize("part", ["x", "a:/x:", "@", "password=", "token'", "://"])
+def test_a_long_text_without_a_blank_is_searched_once(part: str) -> None:
+    assert redacted(part * 500_000)

@@ -56,11 +56,13 @@ class Creator:
                     f"your transaction conflicts with another ({conflict}): roll it back and retry it"
                 ) from conflict
         if is_alone(drafts):
-            # Outside of the transaction: a repetition creates the same step, with one statement.
+            # Outside of the transaction: a repetition creates the same step.
             uuid, draft = self._uuids.next(), self._settled_alone(drafts[0], arguments[0])
+            repeatable = not self._database.hooks.has_transaction_hooks()  # a hook might write twice
             return self._database.transact(
                 lambda tx: [self._write_alone(tx, draft, arguments[0], now, uuid)],
-                single=not (draft.unsettled or self._database.hooks.has_transaction_hooks()),
+                single=repeatable and not draft.unsettled,
+                repeatable=repeatable,
             )
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
 

@@ -137,6 +137,12 @@ def newest_change(tx: Transaction) -> int: ...
 
 
 @query
+def histories(tx: Transaction, *, ids: Sequence[int]) -> list[Transition]:
+    """The histories of many steps, one after another."""
+    ...
+
+
+@query
 def tree_below(tx: Transaction, *, id: int) -> list[Step]:
     """A step and its descendants."""
     ...

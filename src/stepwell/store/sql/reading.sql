@@ -39,6 +39,10 @@ FROM step_transitions t JOIN steps s ON s.id = t.step_id WHERE t.id > :after ORD
 -- name: newest_change()
 SELECT coalesce(max(id), 0) AS id FROM step_transitions;
 
+-- name: histories(ids)
+SELECT id, step_id, from_state, to_state, reason, actor, at, attempt, error
+FROM step_transitions WHERE step_id @in(:ids bigint) ORDER BY step_id, id;
+
 -- name: tree_below(id)
 WITH RECURSIVE tree (id, depth) AS (
     SELECT s.id, 0 FROM steps s WHERE s.id = :id

@@ -48,7 +48,11 @@ def draw(rows: Sequence[Row], now: datetime, *, label: str) -> Markup:
     return drawing(
         WIDTH,
         height,
-        [*_scale(axis, first, last), *_cuts(axis, height), *(_row(row, place, axis, now) for place, row in enumerate(rows))],
+        [
+            *_scale(axis, first, last),
+            *_cuts(axis, height),
+            *(_row(row, place, axis, now) for place, row in enumerate(rows)),
+        ],
         label=label,
         class_="timeline",
         role="group",
