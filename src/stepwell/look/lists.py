@@ -18,6 +18,7 @@ from stepwell.store.filters import check_step_filters
 __all__ = ["BUDGET", "CAP", "Count", "Lists", "Page", "StepRow"]
 
 BUDGET: Final = 20_000  # rows that one page looks at
+FIRST_LOOK: Final = 200  # rows that it looks at first: often enough
 CAP: Final = 1_000  # a count that has to look at rows ends here
 
 
@@ -56,15 +57,7 @@ class Lists:
             total = listing.counted(tx, checked) if before is None else None
             if total == 0:
                 return Page(rows=[], next=None, looked_at=0)
-            window = listing.window(tx, filters=checked, before=before, budget=budget)
-            rows = listing.page(tx, filters=checked, before=before, window=window, limit=limit)
-            if len(rows) == limit:
-                last = rows[-1].id
-                looked_at = listing.looked_at(tx, checked, before, window, last)
-                more = total != len(rows) and (window.is_full or looked_at < window.rows)
-                return Page(rows=rows, next=last if more else None, looked_at=looked_at)
-            more = window.is_full and total != len(rows)
-            return Page(rows=rows, next=window.floor if more else None, looked_at=window.rows)
+            return _search(tx, checked, before, limit, budget, total)
 
         return self._database.read(look)
 
@@ -81,3 +74,23 @@ class Lists:
             return Count(steps=found, exact=found < CAP and not window.is_full)
 
         return self._database.read(look)
+
+
+def _search(
+    tx: Transaction, filters: dict[str, Any], before: int | None, limit: int, budget: int, total: int | None
+) -> Page:
+    """Look at a few rows, and at ten times as many while there are not enough hits. `total`: there are no more."""
+    rows: list[StepRow] = []
+    looked_at, size = 0, FIRST_LOOK
+    while True:
+        window = listing.window(tx, filters=filters, before=before, budget=min(size, budget - looked_at))
+        rows += (hits := listing.page(tx, filters=filters, before=before, window=window, limit=limit - len(rows)))
+        if len(rows) == limit:
+            seen = listing.looked_at(tx, filters, before, window, hits[-1].id) if hits else 0
+            has_more = total != len(rows) and (window.is_full or seen < window.rows)
+            return Page(rows=rows, next=rows[-1].id if has_more else None, looked_at=looked_at + seen)
+        looked_at, before, size = looked_at + window.rows, window.floor, 10 * size
+        if not window.is_full or total == len(rows):
+            return Page(rows=rows, next=None, looked_at=looked_at)
+        if looked_at >= budget:
+            return Page(rows=rows, next=window.floor, looked_at=looked_at)

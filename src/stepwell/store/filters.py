@@ -47,6 +47,9 @@ def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     """The filters that are set, by the names of columns; raises on an unknown one."""
     given = {name: value for name, value in filters.items() if value is not None}
     _refuse_unknown(given, {*STEP_FILTERS, *_OTHER_FILTERS})
+    for value in given.values():
+        if isinstance(value, str):
+            value.encode()  # raises if it is not valid text, also where nothing is read for the answer
     if "relatable" in given:
         kind, of = given.pop("relatable")
         given |= {"relatable_type": kind, "relatable_id": str(of)}

@@ -36,6 +36,7 @@ class Source:
         self._conditions = Conditions(dialect)
         self._is_sqlite = dialect == "sqlite"
         self._parts: list[str] = []
+        self._in_order = False
 
     @property
     def is_scan(self) -> bool:
@@ -50,6 +51,7 @@ class Source:
 
     def add(self, table: str, column: str, values: list[str]) -> None:
         """Steps of one of the small tables, by an indexed column."""
+        self._in_order = table == "steps_trouble"
         for number, value in enumerate(values):
             at = self.placeholder(f"{table}_{column}_{number}", value)
             # A literal, so that partial indexes apply; the value is one of a few names, checked before.
@@ -57,6 +59,7 @@ class Source:
             self._parts.append(f"SELECT step_id AS id FROM {table} WHERE {column} = {at}")
 
     def add_sql(self, sql: str) -> None:
+        self._in_order = False
         self._parts.append(sql)
 
     def add_steps(self, dialect: str, filters: Mapping[str, Any]) -> None:
@@ -72,7 +75,9 @@ class Source:
         """The ids below `before`, newest first, at most so many."""
         ids = " UNION ALL ".join(self._parts) if self._parts else "SELECT id FROM steps"
         where = "" if before is None else f"WHERE id < {self.placeholder('before', before)}"
-        order = "id" if self.is_scan else "id + 0"  # not in the order of the primary key: that would read everything
+        # The index of `steps_trouble` is in the order of ids. Elsewhere that order would be the one of the primary key,
+        # in which a planner may read everything.
+        order = "id" if self.is_scan or self._in_order else "id + 0"
         at = self.placeholder("limit", limit)
         return f"SELECT id FROM ({ids}) AS among {where} ORDER BY {order} DESC LIMIT {at}"
 
@@ -94,8 +99,9 @@ def source_of(dialect: str, filters: Mapping[str, Any]) -> Source:
         source.add("steps_agenda", "status", filters["status"])
     elif "state" in filters and _TROUBLE.union(_ON_AGENDA).issuperset(filters["state"]):
         states = set(filters["state"])
-        source.add("steps_agenda", "status", [_ON_AGENDA[state] for state in sorted(states & _ON_AGENDA.keys())])
         source.add("steps_trouble", "state", [str(state) for state in sorted(states & _TROUBLE)])
+        if on_agenda := [_ON_AGENDA[state] for state in sorted(states & _ON_AGENDA.keys())]:
+            source.add("steps_agenda", "status", on_agenda)
         if State.RUNNING in states:
             source.add_sql(_WAITING_PARENTS)
     return source

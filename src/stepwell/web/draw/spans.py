@@ -49,8 +49,9 @@ def spans_of(history: Sequence[Transition], own_code_done_at: datetime | None = 
             later.to_state is State.RUNNING for later in history[history.index(here) + 1 :]
         )
         done = own_code_done_at
-        if is_last_run and done is not None and done > here.at and (end is None or done < end):
-            found.append(Span("runs", here.at, done, here.attempt))
+        if is_last_run and done is not None and done >= here.at and (end is None or done < end):
+            if done > here.at:
+                found.append(Span("runs", here.at, done, here.attempt))
             found.append(Span("children", done, end, here.attempt, to, error))
         else:
             found.append(Span(kind, here.at, end, here.attempt, to, error))

@@ -48,7 +48,11 @@ def draw(rows: Sequence[Row], now: datetime, *, label: str) -> Markup:
     return drawing(
         WIDTH,
         height,
-        [*_cuts(axis, height), *(_row(row, place, axis, now) for place, row in enumerate(rows))],
+        [
+            *_scale(axis, first, last),
+            *_cuts(axis, height),
+            *(_row(row, place, axis, now) for place, row in enumerate(rows)),
+        ],
         label=label,
         class_="timeline",
         role="group",
@@ -128,6 +132,20 @@ def _bar(span: Span, x: float, y: float, width: float, height: float, now: datet
         rx=2,
         class_=f"span {span.kind}{failed}{open_}",
     )
+
+
+def _scale(axis: Axis, first: datetime, last: datetime) -> list[Markup]:
+    """How long after the first moment: at the start, at the end, and between where there is room."""
+    seconds = (last - first).total_seconds()
+    found, free = [], 0.0
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        x = NAMES + axis.x(first + (last - first) * share)
+        if x >= free:
+            text = "0" if not share else f"+{duration(seconds * share)}"
+            found.append(element("text", text, x=x, y=14, class_="note", text_anchor="middle"))
+            found.append(element("line", x1=x, x2=x, y1=18, y2=HEAD, class_="tick"))
+            free = x + 70
+    return found
 
 
 def _cuts(axis: Axis, height: float, shift: float = NAMES) -> list[Markup]:

@@ -81,7 +81,7 @@ CREATE TRIGGER steps_keep_time_monotonic BEFORE UPDATE ON steps FOR EACH ROW
 CREATE OR REPLACE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     WITH changed AS MATERIALIZED (
-        SELECT n.id, n."group", n.queue, n.action, n.hostname, n.is_throttled, n.fingerprint, n.duration, n.completed_at, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
+        SELECT n.id, n."group", n.queue, n.action, n.hostname, n.is_throttled, n.duration, n.completed_at, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
                n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.has_dependents, n.has_children,
                n.parent_step_id, n.placed, n.belongs_to, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
                n.own_code_done_at, t.is_claim_of_open,
