@@ -71,6 +71,37 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "                  WHERE u.block_uuid = steps.child_block_uuid\n"
         "                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))",
     ),
+    # The lanes of a worker that are not at a limit, once for each rank.
+    "lanes": dict.fromkeys(
+        (SQLITE, POSTGRES),
+        'lanes (queue, action, "group", place, rank) AS (\n'
+        '    SELECT l.queue, l.action, l."group", l.place, r.rank\n'
+        "    FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r\n"
+        "    WHERE l.worker_id = :worker\n"
+        "      AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)\n"
+        ")",
+    ),
+    # The first of the candidates for a claim: high priority before the rest, but no more than `high` of it.
+    "first_candidates": {
+        # Only the high ones are numbered: a window over all candidates costs a third of the statement.
+        SQLITE: "numbered AS (\n"
+        "    SELECT step_id, queue, action, rank, queue_place,\n"
+        "           row_number() OVER (ORDER BY queue_place, step_id) AS place\n"
+        "    FROM candidates WHERE rank = 0\n"
+        "    UNION ALL\n"
+        "    SELECT step_id, queue, action, rank, queue_place, 0 FROM candidates WHERE rank = 1\n"
+        ")\n"
+        "SELECT json_group_array(json_array(step_id, queue, action, tier))\n"
+        "FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier\n"
+        "      FROM numbered ORDER BY tier, queue_place, step_id LIMIT :most)",
+        POSTGRES: "numbered AS (\n"
+        "    SELECT step_id, queue, action, rank, queue_place,\n"
+        "           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place\n"
+        "    FROM candidates\n"
+        ")\n"
+        "SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier FROM numbered\n"
+        "ORDER BY tier, queue_place, step_id LIMIT :most",
+    },
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
     "database_time": {SQLITE: "strftime('%Y-%m-%d %H:%M:%f000', 'now')", POSTGRES: "now()"},
 }
