@@ -24,16 +24,18 @@ END $$;
 
 CREATE OR REPLACE FUNCTION steps_created() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT 1 FROM new_rows n
-               WHERE NOT n.placed AND (n.state <> 'Pending' OR n.lease_worker IS NOT NULL OR n.own_code_done_at IS NOT NULL
-          OR n.compute_done_at IS NOT NULL OR n.stage IS NOT NULL OR n.dependencies <> 0)) THEN
-        RAISE EXCEPTION 'a row of plain SQL begins as Pending: the engine writes state, lease and results'
-            USING ERRCODE = 'check_violation';
-    END IF;
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
-    INSERT INTO steps_agenda (step_id, status, queue, action, rank)
-    SELECT id, 'new', coalesce(queue, 'default'), action, 1 FROM new_rows WHERE NOT placed;
+    IF EXISTS (SELECT 1 FROM new_rows WHERE NOT placed) THEN -- plain SQL
+        IF EXISTS (SELECT 1 FROM new_rows n
+                   WHERE NOT n.placed AND (n.state <> 'Pending' OR n.lease_worker IS NOT NULL OR n.own_code_done_at IS NOT NULL
+              OR n.compute_done_at IS NOT NULL OR n.stage IS NOT NULL OR n.dependencies <> 0)) THEN
+            RAISE EXCEPTION 'a row of plain SQL begins as Pending: the engine writes state, lease and results'
+                USING ERRCODE = 'check_violation';
+        END IF;
+        INSERT INTO steps_agenda (step_id, status, queue, action, rank)
+        SELECT id, 'new', coalesce(queue, 'default'), action, 1 FROM new_rows WHERE NOT placed;
+    END IF;
     RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS steps_created ON steps;
