@@ -13,6 +13,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -67,15 +68,21 @@ def compare(other: Path, database: str, work: str, crew: Crew, sizes: Sizes, pai
         )
 
 
+def _larger(sizes: Sizes, times: int) -> Sizes:
+    counts = {name: times * getattr(sizes, name) for name in ("jobs", "singles", "bulk", "chains", "children")}
+    return replace(sizes, **counts)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.pairs", description=__doc__)
     parser.add_argument("checkout", type=Path, help="the other checkout, with its .venv")
     parser.add_argument("--database", action="append", choices=KINDS, help="this one only (default: both)")
     parser.add_argument("--pairs", type=int, default=5, help="how often each figure is taken by each")
     parser.add_argument("--work", action="append", help="this kind of work only")
+    parser.add_argument("--times", type=int, default=1, help="more of everything: less of the start in the CPU time")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
     options = parser.parse_args(arguments)
-    sizes = QUICK if options.quick else FULL
+    sizes = QUICK if options.quick else _larger(FULL, options.times)
     print(f"{'database':9} {'figure':28} {'executor':12} {'other':>10} {'this':>10}")
     for database in options.database or KINDS:
         for work, crew in LINES:
