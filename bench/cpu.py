@@ -5,7 +5,6 @@ Linux only, and the standard library alone: peers run in virtual environments of
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ _CPUCLOCK_SCHED: Final = 2  # of the kernel's clock ids: the time of all threads
 def seconds_of(pids: Iterable[int]) -> float:
     """What these processes have used so far, in user and kernel mode; those that have ended count as nothing.
 
+    >>> import os
     >>> 0 < seconds_of([os.getpid()]) <= time.process_time()
     True
     """

@@ -66,16 +66,17 @@ class Statement:
         return typing.get_origin(hint) is list
 
     def sql(self, dialect: str) -> str:
-        return _sql(self.subject, dialect, self.name)
+        return sql_of(self.subject, dialect, self.name)
 
 
 def statements(subject: str, dialect: str) -> dict[str, str]:
     """Every statement of a subject, with its macros expanded and the placeholders of the driver."""
-    return {name: _sql(subject, dialect, name) for name in _texts(subject, dialect)}
+    return {name: sql_of(subject, dialect, name) for name in _texts(subject, dialect)}
 
 
 @cache
-def _sql(subject: str, dialect: str, name: str) -> str:
+def sql_of(subject: str, dialect: str, name: str) -> str:
+    """One of them."""
     # One by one, when it is first used: to parse all of them took a tenth of the start of a worker.
     import aiosql  # imported here: it takes a fifth of the import time of Stepwell
 

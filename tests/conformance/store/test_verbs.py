@@ -14,7 +14,6 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.store import Transaction, engine
-from stepwell.store.postgres import transaction as postgres
 from stepwell.store.rows import builder
 from stepwell.store.sqlite import transaction as sqlite
 from stepwell.store.statement import SQL_FOLDER, Statement, statements

@@ -180,7 +180,6 @@ class Prepared:
         self.returns_all = statement.returns_all
         self.build: Callable[[Values], Any] | None = None  # known when the first rows come
 
-
     def adapted(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The parameters as the driver takes them, without those that only SQLite needs."""
         return {name: _adapt(value) for name, value in parameters.items() if name in self.parameters}
