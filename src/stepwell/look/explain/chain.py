@@ -112,7 +112,7 @@ class Chain:
 
 def _moment(found: Found, moments: dict[Node, datetime | None]) -> datetime | None:
     if not found.behind:
-        return found.obstacle.changes_at
+        return found.obstacle.changes_at if found.is_removed_then else None
     behind = [moments.get(node) for node in found.behind]
     if found.any_of:
         known = [moment for moment in behind if moment is not None]
