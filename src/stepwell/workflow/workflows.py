@@ -181,6 +181,10 @@ class Workflows:
         if versions:
             known = ", ".join(sorted(versions, key=version_key))
             return f"no workflow {whole} version {version} is declared; versions: {known}"
+        elsewhere = [key[0] for key in self._by_key() if f"{key[0]}.{key[1]}" == name or key[1] == name]
+        if elsewhere:
+            plain = name.removeprefix(f"{elsewhere[0]}.")
+            return f"no workflow {whole} is declared; did you mean {plain!r} in the namespace {elsewhere[0]!r}?"
         names = list(dict.fromkeys(f"{key[0]}.{key[1]}" for key in self._by_key()))
         return f"no workflow {whole} is declared; {suggestion(whole, names, 'workflows')}"
 
