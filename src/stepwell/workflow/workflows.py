@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
+from stepwell.model.ids import uuids_like
 from stepwell.store.engine import workflows as verbs
 from stepwell.store.engine.workflows import ListedWorkflow
 from stepwell.workflow.declare.context import context_of
@@ -150,7 +151,10 @@ class Workflows:
 
     def ids_like(self, beginning: str) -> list[str]:
         """The ids of at most ten workflows that begin with this."""
-        return self.app.database.read(lambda tx: verbs.workflow_ids_like(tx, beginning=beginning.lower()))
+        between = uuids_like(beginning)
+        if between is None:
+            return []
+        return self.app.database.read(lambda tx: verbs.workflow_ids_between(tx, first=between[0], last=between[1]))
 
     def run(self, workflow_id: str) -> Run:
         """A workflow that was started, by its id."""

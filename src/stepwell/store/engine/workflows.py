@@ -144,7 +144,7 @@ def newest_workflows(tx: Transaction, *, state: str | None, name: str | None, li
 
 
 @query
-def workflow_ids_like(tx: Transaction, *, beginning: str) -> list[str]: ...
+def workflow_ids_between(tx: Transaction, *, first: str, last: str) -> list[str]: ...
 
 
 @query
