@@ -44,8 +44,10 @@ class _FieldNames(StructMeta):
     """Suggests the right name for a misspelt field."""
 
     def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
+        if args:
+            raise InvalidStep("NewStep takes no positional arguments: NewStep(action='mail', arguments={'to': 'ann'})")
         try:
-            return super().__call__(*args, **fields)
+            return super().__call__(**fields)
         except TypeError:
             refuse_unknown("NewStep", fields, cls.__struct_fields__, "field")
             raise

@@ -137,6 +137,10 @@ class Database:
         """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.connections.now()
 
+    def exact_now(self, tx: Transaction) -> datetime:
+        """The same, read now from the clock that stamps the history: `now` may be some milliseconds behind it."""
+        return self.connections.exact_now(tx)
+
     def limit_waiting(self, until: float = math.inf) -> None:
         """From this time (of `time.monotonic`) on, do not wait for other writers: a transaction is tried once.
 
