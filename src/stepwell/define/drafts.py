@@ -104,7 +104,7 @@ class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
     cooldown: float = 0.0
     concurrency_limit: int = 1
     made_of: NewStep | None = None
-    unsettled: tuple[str, ...] = ()  # what has the general default because nobody has declared the job yet
+    unsettled: tuple[str, ...] = ()  # what has the general default because no worker has recorded the job yet
 
     @property
     def identity(self) -> int:

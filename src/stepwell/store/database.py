@@ -144,7 +144,7 @@ class Database:
     def limit_waiting(self, until: float = math.inf) -> None:
         """From this time (of `time.monotonic`) on, do not wait for other writers: a transaction is tried once.
 
-        For a process that must end, and whose writes somebody else blocks. Safe in signal handlers and in any thread;
+        For a process that must end, and whose writes another program blocks. Safe in signal handlers and in any thread;
         it also ends the waits that are under way.
         """
         self._waits_until = until

@@ -87,4 +87,4 @@ def test_what_is_no_code_is_refused(app: Stepwell) -> None:
 
 def test_a_draft_takes_names_not_positions() -> None:
     with pytest.raises(InvalidStep, match="no positional arguments"):
-        NewStep("mail", {"to": "ann"})  # type: ignore[misc]
+        NewStep("mail", {"to": "ann"})  # type: ignore[call-arg]

@@ -74,7 +74,7 @@ class Chain:
             )
 
     def expected_at(self, step_id: int) -> datetime | None:
-        """The earliest moment at which a step can go on, as far as it is known."""
+        """The earliest moment at which a step can continue, as far as it is known."""
         moments: dict[Node, datetime | None] = {}
         for node in self._order:
             if isinstance(node, Before):

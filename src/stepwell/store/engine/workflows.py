@@ -88,7 +88,7 @@ class Execution(msgspec.Struct, frozen=True):
     blocked: int
     open_gates: int
     gates: str | None  # the names of the open ones
-    next_change_at: datetime | None  # the earliest moment at which anything changes by itself
+    next_change_at: datetime | None  # the earliest moment at which anything changes without an operator
     execution_status: str
 
     @property
