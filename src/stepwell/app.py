@@ -347,8 +347,11 @@ class Stepwell(Loadable):
         """A step as it was at an earlier moment; None before it was created."""
         return past.step_at(self.database, self.step(which).id, when)
 
-    def workflow_at(self, workflow_id: str, when: datetime) -> WorkflowThen:
-        """A workflow, declared or not, and all its steps as they were at an earlier moment."""
+    def workflow_at(self, workflow_id: str, when: datetime | None = None) -> WorkflowThen:
+        """A workflow, declared or not, and all its steps as they were at an earlier moment.
+
+        Without `when`, as they are: `at` of the result is that moment, by the clock that stamps the history.
+        """
         return past.workflow_at(self.database, workflow_id, when)
 
     def tree(self, which: AnyStep) -> TreeNode:

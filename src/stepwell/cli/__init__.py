@@ -26,7 +26,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "enqueue": ("enqueue", "Create a step."),
     },
     "Run": {
-        "up": ("work", "Run dispatcher, worker and reaper together."),
+        "up": ("work", "Run a worker with everything that it needs."),
         "worker": ("work", "Run the steps of an app until stopped."),
         "reaper": ("work", "Recover the steps of dead workers."),
         "scheduler": ("schedules", "Decide the slots of schedules until stopped."),
@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "shares": ("heartbeat", "Compare promised and delivered shares."),
         "show": ("look", "Show a step or a workflow, also at an earlier time."),
         "tree": ("look", "Show a step or a workflow as a tree."),
-        "explain": ("look", "Explain why a step or a workflow does not go on."),
+        "explain": ("look", "Explain why a step or a workflow is waiting."),
         "workflows": ("workflows", "List, start, check and steer declared workflows."),
         "schedules": ("schedules", "List, add, change and run schedules."),
         "stats": ("overview", "Show counts by state, breaker and workers."),

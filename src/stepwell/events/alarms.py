@@ -1,4 +1,4 @@
-"""The events that somebody should look at."""
+"""Alarms: events that need attention."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from stepwell.model.states import TRANSITIONS, Mover
 from stepwell.store import values_of_sql
+from stepwell.store.execution import execution_of
 
 SQLITE: Final = "sqlite"
 POSTGRES: Final = "postgres"
@@ -297,7 +298,7 @@ def _rows_postgres(arguments: str) -> str:
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
-    "returned": _returned, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
+    "execution_of": execution_of, "returned": _returned, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,

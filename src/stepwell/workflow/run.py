@@ -168,7 +168,7 @@ class Run:
 
     def resume(self, *, who: str, why: str | None = None) -> None:
         """Resume it after a pause."""
-        self._app.actions.resume_workflow(self.id, who)
+        self._app.actions.resume_workflow(self.id, who, why)
 
     def rerun(self, step: DeclaredStep[Any] | str, *, who: str, why: str | None = None) -> Run:
         """Start a copy that runs again from this step, with everything downstream of it and everything unconcluded."""
