@@ -152,7 +152,7 @@ def test_the_probe_reads_no_large_table_even_if_the_planner_is_left_to_itself(
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
-@pytest.mark.parametrize("statement", ["pick", "pick_for_claim", "has_claimable_steps"])
+@pytest.mark.parametrize("statement", ["pick", "pick_for_claim", "pick_in_groups_for_claim", "has_claimable_steps"])
 def test_a_pick_reads_its_own_lanes_however_much_waits(app: Stepwell, statement: str, analyzed: bool) -> None:
     """In step order the whole agenda is one index away: a planner that knows little of lanes may well take it."""
     app.enqueue_many(NewStep(action="tested") for _ in range(5_000))

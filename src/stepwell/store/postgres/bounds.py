@@ -9,6 +9,7 @@ There is no `statement_timeout`: a long cascade is not a fault, and a statement 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict
@@ -27,6 +28,7 @@ def idle_seconds(lease_seconds: float) -> float:
     return max(SHORTEST_SECONDS, lease_seconds / SHARE_OF_LEASE)
 
 
+@cache
 def begin(idle: float) -> bytes:
     """The statement that begins a transaction with these bounds.
 
