@@ -25,6 +25,8 @@ from stepwell.events.subscribers import KEEP_UP_SECONDS
 from stepwell.look import explain as explaining
 from stepwell.look import past
 from stepwell.look.explain import Explanation
+from stepwell.look.figures import Figures
+from stepwell.look.lists import Lists
 from stepwell.look.overview import Stats, WorkerInfo
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import Reader, TreeNode
@@ -38,6 +40,9 @@ from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
+from stepwell.operate.causes import resolve_causes
+from stepwell.operate.fold import fold_all, recount
+from stepwell.operate.fold_part import FoldPart
 from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
@@ -138,6 +143,8 @@ class Stepwell(Loadable):
             lambda: self.schedules.options,
         )
         self.reader = Reader(self.database)
+        self.figures = Figures(self.database)
+        self.lists = Lists(self.database)
 
     @contextmanager
     def bound_to(self, url: str, clock: Clock | None = None) -> Iterator[Self]:
@@ -274,9 +281,9 @@ class Stepwell(Loadable):
         return self._workers.build(WorkerSettings.of(settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
-        """A dispatcher and the sweep of its groups, as parts of a crew."""
+        """A dispatcher, the sweep of its groups and the fold of the counters, as parts of a crew."""
         sweep = SweepPart(self.database, dispatcher.groups, sweep_seconds)
-        return [DispatcherPart(dispatcher, self.database), sweep]
+        return [DispatcherPart(dispatcher, self.database), sweep, FoldPart(self.database)]
 
     def reaper_part(self, **options: Unpack[ReaperOptions]) -> Part:
         """A reaper, as part of a crew."""
@@ -425,6 +432,16 @@ class Stepwell(Loadable):
     def sweep(self) -> list[sweeping.Finding]:
         """Check marks and agenda; repairs what is wrong and returns what it repaired."""
         return sweeping.sweep(self.database)
+
+    def fold(self) -> None:
+        """Fold the counters and find the causes of cascades now, as a dispatcher does every two seconds."""
+        fold_all(self.database)
+        while resolve_causes(self.database):
+            pass
+
+    def recount(self) -> None:
+        """Make the counters anew from the steps."""
+        recount(self.database)
 
 
 def _workflow_of(step: Step) -> str:

@@ -10,13 +10,13 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 from stepwell.look.overview import JobInfo, Stats, WorkerInfo
+from stepwell.look.summing import by_group, totals_of
 from stepwell.model.errors import StepNotFound, StepwellError
 from stepwell.model.ids import canonical_uuid
-from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import actions, creation, explaining, reading
+from stepwell.store.engine import actions, counters, creation, explaining, reading
 from stepwell.store.filters import check_step_filters
 
 # Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
@@ -58,8 +58,12 @@ class Reader:
         checked = check_step_filters(filters)
         found = self._database.read(lambda tx: reading.newest_steps(tx, filters=checked, before=before, limit=limit))
         if not found:  # a typo must not look like an empty queue
-            self._refuse_unknown_names(_listed(filters.get("group")), _listed(filters.get("queue")))
+            self.refuse_unknown_names(group=filters.get("group"), queue=filters.get("queue"))
         return found
+
+    def refuse_unknown_names(self, *, group: Any = None, queue: Any = None) -> None:
+        """Raise if there is no such group or queue."""
+        self._refuse_unknown_names(_listed(group), _listed(queue))
 
     def _refuse_unknown_names(self, groups: Sequence[Any], queues: Sequence[Any] = ()) -> None:
         if groups:
@@ -130,11 +134,16 @@ class Reader:
         now = self._database.now()
 
         def look(tx: Transaction) -> Stats:
-            counted = {row.state: row.steps for row in reading.counts_by_state(tx)}
+            rows = counters.counters(tx)
+            totals = totals_of(rows)
+            running = {row.group: row.steps for row in counters.running_by_group(tx)}
             return Stats(
-                states={str(state): counted.get(state, 0) for state in State},
+                states=totals.states,
+                child_pending=totals.child_pending,
+                child_running=totals.child_running,
+                throttled=totals.throttled,
                 agenda={row.status: row.steps for row in reading.agenda_by_status(tx)},
-                groups=reading.counts_by_group(tx),
+                groups=by_group(rows, running, reading.all_groups(tx)),
                 workers=reading.live_workers(tx, now=now),
             )
 

@@ -15,9 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench.million import QUESTIONS, reads_of
 from bench.rows import behind_the_triggers
 from bench.shapes import blocked, finished
 from stepwell import NewStep, Stepwell
+from stepwell.look.lists import BUDGET
 from stepwell.store import Transaction
 from stepwell.store.engine import ticks
 from stepwell.store.sqlite.transaction import adapt, parts_of
@@ -173,6 +175,29 @@ def test_nor_with_statistics_taken_when_everything_was_finished(
 def test_the_check_itself_notices_a_scan(crowded: Stepwell) -> None:
     whole = "SELECT id FROM steps s WHERE s.state = 'Failed' AND s.label = 'x'"
     assert crowded.database.transact(lambda tx: _plan_scans(crowded, tx, whole, {}))
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_no_figure_and_no_list_reads_all_steps(crowded: Stepwell, analyzed: bool) -> None:
+    """SQLite counts instructions (some twenty for each row), PostgreSQL rows and entries of indexes."""
+    if analyzed:
+        _analyze(crowded)
+    per_row = 20 if _is_sqlite(crowded) else 1
+    reads = {name: reads_of(crowded, question) // per_row for name, question in QUESTIONS.items()}
+    in_trouble = FINISHED // 20  # 10,000 of the crowd failed or were cancelled
+    most = dict.fromkeys(QUESTIONS, 2_000) | {
+        "groups": 3_000,
+        # What they are about, and nothing else: the agenda, the failures, the children of one parent.
+        "causes of failures": 3 * in_trouble,
+        "steps --state Running": 5_000,
+        "steps --status delayed": 2_000,
+        "steps by parent": 6 * FINISHED // 8,
+        # The budget: twice, for the ids and for the rows.
+        "steps --state Completed": 3 * BUDGET,
+        "steps by an argument that none has": 3 * BUDGET,
+        "count by an argument that none has": 3 * BUDGET,
+    }
+    assert {name: number for name, number in reads.items() if number > most[name]} == {}
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
