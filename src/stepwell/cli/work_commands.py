@@ -13,7 +13,7 @@ from stepwell.cli.apps import load_named_app
 from stepwell.cli.dispatch_commands import dispatcher_options, dispatching_parts
 from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.parameters import warn_of_unknown_groups
-from stepwell.cli.settings import reaper_options, setting_option
+from stepwell.cli.settings import reaper_options, retention_options, setting_option
 from stepwell.cli.target import Target, database_option
 from stepwell.cli.text import clean, counted
 from stepwell.model.redaction import shown_url
@@ -100,7 +100,7 @@ def worker(target: Target, /, **options: Any) -> None:
 @_worker_options
 @click.pass_obj
 def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
-    """Run dispatcher, worker and reaper together: all that an app needs.
+    """Run dispatcher, worker, reaper, scheduler and retention together: all that an app needs.
 
     Any number may run on one database; on PostgreSQL, on any number of machines. With --group, it dispatches and claims
     only steps of those groups.
@@ -112,8 +112,9 @@ def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
 
 def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
     _, dispatching = dispatching_parts(app, config, groups, lease_seconds)
-    beside = [app.reaper_part(**reaper_options(config)), app.scheduler_part(), *app.main_processes.parts()]
-    return [*dispatching, *beside]
+    app.retention.options = retention_options(config, app.retention_options)
+    beside = [app.reaper_part(**reaper_options(config)), app.scheduler_part(), app.retention_part()]
+    return [*dispatching, *beside, *app.main_processes.parts()]
 
 
 @click.command()
@@ -175,6 +176,8 @@ def _work(
     beside = [] if parts_beside is None else parts_beside(app)
     with crew_of([made, *beside], stopping=stopping) as crew:
         _announce(app, made, options, title="Working" if parts_beside is None else "Up")
+        if parts_beside is not None:
+            click.echo(f"Retention: {app.retention.options} (retention.keep_days).")
         gc.freeze()  # as in the slots: imported modules stay
         crew.run()
     click.echo(f"Stopped: {crew.report()}.")
