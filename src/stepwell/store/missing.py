@@ -28,7 +28,7 @@ def missing_step(tx: Transaction, *, id: int | None = None, uuid: str | None = N
 
 def missing_workflow(tx: Transaction, workflow_id: str, *, declared: bool = True) -> WorkflowNotFound:
     """The same for a workflow."""
-    archived_at = retention.archived_workflow(tx, id=workflow_id)
+    archived_at = retention.archived_workflow(tx, workflow=workflow_id)
     if archived_at is not None:
         return WorkflowNotFound(
             f"workflow {workflow_id} was archived on {archived_at:%Y-%m-%d}; it cannot be changed or run again. "

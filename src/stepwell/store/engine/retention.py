@@ -222,7 +222,7 @@ def archived_with(tx: Transaction, *, id: int) -> ArchivedRow | None: ...
 
 
 @query
-def archived_workflow(tx: Transaction, *, id: str) -> datetime | None:
+def archived_workflow(tx: Transaction, *, workflow: str) -> datetime | None:
     """When a workflow was archived."""
     ...
 

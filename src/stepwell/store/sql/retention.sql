@@ -125,23 +125,25 @@ SELECT * FROM steps_archive WHERE uuid = :uuid;
 -- name: archived_with(id)
 SELECT archived_at, history, logs, depends_on, answer, operations FROM steps_archive WHERE id = :id;
 
--- name: archived_workflow(id)
+-- name: archived_workflow(workflow)
 -- When a workflow was archived, declared or not.
-SELECT archived_at FROM steps_archived_workflows WHERE id = :id
+SELECT archived_at FROM steps_archived_workflows WHERE id = :workflow
 UNION ALL
-SELECT archived_at FROM steps_archive WHERE uuid = :id
+SELECT archived_at FROM steps_archive WHERE uuid = :workflow
 UNION ALL
-SELECT archived_at FROM (SELECT archived_at FROM steps_archive WHERE workflow_id = :id AND workflow_id <> uuid LIMIT 1) AS member;
+SELECT archived_at FROM (SELECT archived_at FROM steps_archive WHERE workflow_id = :workflow AND workflow_id <> uuid LIMIT 1) AS member;
 
 -- name: archived_before(before, limit)
 -- Workflows of the archive, oldest first. All steps of one were archived at the same moment.
 SELECT DISTINCT workflow_id FROM (
     SELECT coalesce(workflow_id, uuid) AS workflow_id FROM steps_archive
-    WHERE archived_at < :before ORDER BY archived_at, id LIMIT :limit) AS oldest;
+    WHERE archived_at < :before AND archived_at > @sqlite('')@postgres('-infinity') ORDER BY archived_at, id LIMIT :limit) AS oldest;
 
 -- name: archived_members(workflows)
 SELECT id FROM steps_archive
-WHERE uuid @in(:workflows uuid) OR workflow_id @in(:workflows uuid) AND workflow_id <> uuid
+WHERE id @in(SELECT id FROM steps_archive WHERE uuid @in(:workflows uuid)
+             UNION ALL
+             SELECT id FROM steps_archive WHERE workflow_id @in(:workflows uuid) AND workflow_id <> uuid)
 ORDER BY id @postgres(FOR UPDATE SKIP LOCKED);
 
 -- name: delete_archived_steps(ids)!
@@ -155,7 +157,7 @@ DELETE FROM steps_archived_workflows WHERE id @in(:workflows uuid);
 DELETE FROM steps_archived_workflows
 WHERE id @in(SELECT w.id FROM steps_archived_workflows w
              WHERE w.archived_at < :before
-               AND NOT EXISTS (SELECT 1 FROM steps_archive s WHERE s.workflow_id = w.id AND s.workflow_id <> s.uuid)
+               AND (SELECT s.id FROM steps_archive s WHERE s.workflow_id = w.id AND s.workflow_id <> s.uuid LIMIT 1) IS NULL
              ORDER BY w.archived_at LIMIT 1000);
 
 -- The pass ---------------------------------------------------------------------------------------------
@@ -171,7 +173,7 @@ UPDATE steps_retention SET holder = :holder, held_until = :until
 WHERE holder IS NULL OR holder = :holder OR held_until <= :now;
 
 -- name: begin_pass(holder, cutoff, now)!
-UPDATE steps_retention SET cutoff = :cutoff, position = 0, started_at = :now, ended_at = NULL, workflows = 0, steps = 0
+UPDATE steps_retention SET cutoff = :cutoff, position = 0, started_at = :now, workflows = 0, steps = 0
 WHERE holder = :holder;
 
 -- name: advance(holder, until, position)!
@@ -198,4 +200,5 @@ SELECT deleted_to FROM steps_retention;
 SELECT id, created_at FROM steps WHERE id >= :id ORDER BY id LIMIT 1;
 
 -- name: newest_id()
-SELECT id FROM steps ORDER BY id DESC LIMIT 1;
+-- The condition makes it a seek.
+SELECT id FROM steps WHERE id <= 9223372036854775807 ORDER BY id DESC LIMIT 1;

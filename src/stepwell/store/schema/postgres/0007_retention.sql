@@ -123,8 +123,8 @@ CREATE TABLE steps_retention (
     held_until     timestamptz,
     cutoff         timestamptz, -- of the pass under way: what ended before this goes
     position       bigint, -- of the pass under way: steps up to this id have been looked at
-    started_at     timestamptz, -- of the last pass, or of the one under way
-    ended_at       timestamptz,
+    started_at     timestamptz, -- of the one under way, or of the last pass
+    ended_at       timestamptz, -- of the last pass
     workflows      bigint NOT NULL DEFAULT 0, -- of that pass
     steps          bigint NOT NULL DEFAULT 0,
     complete_until timestamptz, -- what ended before this is gone

@@ -124,8 +124,8 @@ CREATE TABLE steps_retention (
     held_until     text,
     cutoff         text, -- of the pass under way: what ended before this goes
     position       integer, -- of the pass under way: steps up to this id have been looked at
-    started_at     text, -- of the last pass, or of the one under way
-    ended_at       text,
+    started_at     text, -- of the one under way, or of the last pass
+    ended_at       text, -- of the last pass
     workflows      integer NOT NULL DEFAULT 0, -- of that pass
     steps          integer NOT NULL DEFAULT 0,
     complete_until text, -- what ended before this is gone
