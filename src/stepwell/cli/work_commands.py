@@ -176,8 +176,6 @@ def _work(
     beside = [] if parts_beside is None else parts_beside(app)
     with crew_of([made, *beside], stopping=stopping) as crew:
         _announce(app, made, options, title="Working" if parts_beside is None else "Up")
-        if parts_beside is not None:
-            click.echo(f"Retention: {app.retention.options} (retention.keep_days).")
         gc.freeze()  # as in the slots: imported modules stay
         crew.run()
     click.echo(f"Stopped: {crew.report()}.")
@@ -197,4 +195,6 @@ def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) 
         click.echo("Free slots are shared between jobs by weight.")
     if not app.breaker.state().dispatching:
         click.echo("Dispatching is paused (`stepwell resume`); no new steps start.")
+    if title == "Up":
+        click.echo(f"Retention: {app.retention.options} (retention.keep_days).")
     click.echo("Ctrl-C or SIGTERM stops it; a second signal stops it at once.")

@@ -310,9 +310,7 @@ def test_a_parent_of_a_row_of_plain_sql_stays_until_that_row_is_placed(engine: E
     assert engine.app.retention.prune().steps == 1
 
 
-def test_what_another_transaction_works_on_waits_for_the_next_pass(
-    postgres_url: str, clock: ManualClock
-) -> None:
+def test_what_another_transaction_works_on_waits_for_the_next_pass(postgres_url: str, clock: ManualClock) -> None:
     import psycopg
 
     with Stepwell(postgres_url, clock=clock) as app, psycopg.connect(postgres_url) as other:
@@ -399,9 +397,7 @@ def test_one_setting_keeps_everything(engine: Engine, clock: ManualClock) -> Non
 
 
 @pytest.mark.sqlite_file
-def test_several_at_once_remove_each_workflow_once(
-    shared_database_url: str, clock: ManualClock
-) -> None:
+def test_several_at_once_remove_each_workflow_once(shared_database_url: str, clock: ManualClock) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with Stepwell(shared_database_url, clock=clock) as app:

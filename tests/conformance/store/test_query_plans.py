@@ -49,7 +49,18 @@ NUMBERS = {
     "timeout", "cooldown", "concurrency_limit", "maximum", "batch", "fan", "weight", "max_running", "after", "job_id",
     "keep_days", "archive_days", "position", "workflow_count", "step_count", "deleted_to",
 }  # fmt: skip
-TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at", "keys_before", "slot", "until", "cutoff"}
+TIMES = {
+    "now",
+    "before",
+    "deadline",
+    "dispatch_after",
+    "alive_until",
+    "heartbeat_at",
+    "keys_before",
+    "slot",
+    "until",
+    "cutoff",
+}
 UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
 FLAGS = {
     "any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents", "began", "cut",

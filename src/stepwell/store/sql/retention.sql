@@ -144,7 +144,7 @@ SELECT id FROM steps_archive
 WHERE id @in(SELECT id FROM steps_archive WHERE uuid @in(:workflows uuid)
              UNION ALL
              SELECT id FROM steps_archive WHERE workflow_id @in(:workflows uuid) AND workflow_id <> uuid)
-ORDER BY id @postgres(FOR UPDATE SKIP LOCKED);
+ORDER BY id @postgres(FOR UPDATE);
 
 -- name: delete_archived_steps(ids)!
 DELETE FROM steps_archive WHERE id @in(:ids bigint);
