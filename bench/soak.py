@@ -1,8 +1,9 @@
 """`python -m bench.soak`: many steps through a table that retention keeps small. Size and drain rate have to stay flat.
 
-Steps are created in bulk and drained by a worker with threads, slice by slice, while retention works beside it: it deletes
-what is older than the newest KEEP steps. Each line is one slice: how fast it was drained with retention beside it, how many
-steps are left, and how large the database is.
+Steps are created in bulk and drained by a worker with threads, slice by slice, while retention works beside it: it
+deletes what is older than the newest KEEP steps. The next slice is created when the table has at most one slice more
+than that: the time which that takes is printed as "waited". Each line is one slice: how fast it was drained with
+retention beside it, how many steps are left, and how large the database is.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def soak(kind: str, steps: int, keep: int) -> None:
     with scratch() as directory, fresh_app(kind, Path(directory), "soak") as app:
         no_op: JobDefinition[[], None] = app.job(name="no_op")(_nothing)
         print(f"{kind}: {settings_of(kind)}; {steps:,} steps in slices of {size:,}, kept at {keep:,}")
-        print("     steps   drained/s      in steps     size   deleted   deleted/s", flush=True)
+        print("     steps   drained/s   waited   in steps     size   deleted   deleted/s", flush=True)
         with app.running(executor="thread", slots=WORKER_SLOTS), Keeper(app, keep) as keeper:
             for done in range(size, steps + 1, size):
                 app.enqueue_many([no_op.draft() for _ in range(size)])
@@ -81,8 +82,11 @@ def soak(kind: str, steps: int, keep: int) -> None:
                 while _one(app, "SELECT count(*) AS n FROM steps_agenda"):
                     time.sleep(0.05)
                 rate = size / (time.perf_counter() - started)
+                started = time.perf_counter()
+                while (left := _one(app, "SELECT count(*) AS n FROM steps")) > keep + size:
+                    time.sleep(0.1)
                 print(
-                    f"{done:10,} {rate:11,.0f} {_one(app, 'SELECT count(*) AS n FROM steps'):13,} "
+                    f"{done:10,} {rate:11,.0f} {time.perf_counter() - started:6.1f} s {left:10,} "
                     f"{_one(app, _SIZE[kind]) / 1e6:5,.0f} MB {keeper.deleted:9,} "
                     f"{keeper.deleted / max(keeper.seconds, 1e-9):11,.0f}",
                     flush=True,

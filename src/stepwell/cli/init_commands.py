@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Final
 
 import click
 
 from stepwell.cli.errors import Problem
-from stepwell.cli.target import json_option
+from stepwell.cli.target import DEFAULT_URL, Target, database_option, json_option
 from stepwell.cli.text import clean, to_json
 
 _TEMPLATES: Final = Path(__file__).parent / "scaffold"
+_URL: Final = f'"{DEFAULT_URL}"'  # as the templates have it
 # The file in the project → its template.
 FILES: Final = {
     "jobs.py": "jobs.py.template",
@@ -25,11 +27,14 @@ FILES: Final = {
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False), default=".")
+@database_option
 @json_option
-def init(directory: Path, as_json: bool) -> None:
+@click.pass_obj
+def init(target: Target, directory: Path, as_json: bool) -> None:
     """Create a small project that runs: two jobs, a workflow, their tests and a configuration.
 
-    Nothing is overwritten: if one of its files exists, nothing is written.
+    With --db, it uses that database instead of a SQLite file. Nothing is overwritten: if one of its files exists,
+    nothing is written.
     """
     taken = [name for name in FILES if (directory / name).exists() or (directory / name).is_symlink()]
     if taken:
@@ -40,7 +45,8 @@ def init(directory: Path, as_json: bool) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         for name, template in FILES.items():
             with open(directory / name, "x", encoding="utf-8") as file:
-                file.write((_TEMPLATES / template).read_text(encoding="utf-8"))
+                text = (_TEMPLATES / template).read_text(encoding="utf-8")
+                file.write(text if target.named is None else text.replace(_URL, json.dumps(target.named)))
     except OSError as error:
         raise Problem(f"cannot write to {directory}: {error}") from error
     if as_json:

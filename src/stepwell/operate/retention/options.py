@@ -10,8 +10,8 @@ from stepwell.model.errors import StepwellError
 
 KEEP_DAYS: Final = 30.0
 ARCHIVE_DAYS: Final = 365.0
-# Steps that are looked at, and at most deleted, in one transaction: 10 to 20 ms on SQLite, where others wait meanwhile.
-BATCH: Final = 500
+# Steps that are looked at, and at most deleted, in one transaction: 40 ms on SQLite, where others wait meanwhile.
+BATCH: Final = 1_000
 # Time between the end of a pass and the next one. A pass that finds nothing reads what is older than the period.
 PAUSE_SECONDS: Final = 600.0
 

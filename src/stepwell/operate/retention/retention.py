@@ -48,7 +48,9 @@ class Retention:
             cutoff = days_before(self._database.now(), options.archive_days)
             while deleted := delete_from_archive(self._database, cutoff, options.batch):
                 removed.from_archive += deleted
-                self._between(removed, progress)
+                self._database.let_writers_pass()
+                if progress is not None:
+                    progress(removed)
         return removed
 
     def archive(
@@ -88,18 +90,14 @@ class Retention:
         while True:
             page = next_page(self._database, position, rule, options.batch)
             removed.add(self._count(page, rule, counted) if dry_run else self.remove_page(page, rule))
-            self._between(removed, progress)
+            if progress is not None:
+                progress(removed)
             position = page.last_id
             if page.is_last:
                 break
         if not dry_run:
             remove_leftovers(self._database, rule.before)
         return removed
-
-    def _between(self, removed: Removed, progress: Progress | None) -> None:
-        self._database.let_writers_pass()
-        if progress is not None:
-            progress(removed)
 
     def remove_page(self, page: Page, rule: Rule) -> Removed:
         """Remove the workflows of one page."""

@@ -197,7 +197,7 @@ class RetentionSettings:
         "kept as long. Unset: as the app says, else `keep_days`.",
     )
     batch: int = setting(
-        500,
+        1_000,
         WholeNumber(1),
         "Steps that are looked at, and at most removed, in one transaction.",
         constant="operate.retention.options:BATCH",
