@@ -3,7 +3,8 @@
 Steps are created in bulk and drained by a worker with threads, slice by slice, while retention works beside it: it
 deletes what is older than the newest KEEP steps. The next slice is created when the table has at most one slice more
 than that: the time which that takes is printed as "waited". Each line is one slice: how fast it was drained with
-retention beside it, how many steps are left, and how large the database is.
+retention beside it, how many steps are left, and how large the database is. "loop" is the time that a fixed loop of
+Python takes before the slice: where it doubles, the machine is busy with other work, and the drain rate says little.
 """
 
 from __future__ import annotations
@@ -74,9 +75,10 @@ def soak(kind: str, steps: int, keep: int) -> None:
     with scratch() as directory, fresh_app(kind, Path(directory), "soak") as app:
         no_op: JobDefinition[[], None] = app.job(name="no_op")(_nothing)
         print(f"{kind}: {settings_of(kind)}; {steps:,} steps in slices of {size:,}, kept at {keep:,}")
-        print("     steps   drained/s   waited   in steps     size   deleted   deleted/s", flush=True)
+        print("     steps   drained/s   waited   in steps     size   deleted   deleted/s     loop", flush=True)
         with app.running(executor="thread", slots=WORKER_SLOTS), Keeper(app, keep) as keeper:
             for done in range(size, steps + 1, size):
+                loop = _loop()
                 app.enqueue_many([no_op.draft() for _ in range(size)])
                 started = time.perf_counter()
                 while _one(app, "SELECT count(*) AS n FROM steps_agenda"):
@@ -88,13 +90,19 @@ def soak(kind: str, steps: int, keep: int) -> None:
                 print(
                     f"{done:10,} {rate:11,.0f} {time.perf_counter() - started:6.1f} s {left:10,} "
                     f"{_one(app, _SIZE[kind]) / 1e6:5,.0f} MB {keeper.deleted:9,} "
-                    f"{keeper.deleted / max(keeper.seconds, 1e-9):11,.0f}",
+                    f"{keeper.deleted / max(keeper.seconds, 1e-9):11,.0f} {loop * 1e3:5.0f} ms",
                     flush=True,
                 )
         keeper.prune()
         problems = app.check_invariants() if steps <= 500_000 else []
         left = _one(app, "SELECT count(*) AS n FROM steps")
         print(f"{kind}: {left:,} steps left, {keeper.deleted:,} deleted, {len(problems)} violated invariants")
+
+
+def _loop() -> float:
+    started = time.perf_counter()
+    sum(range(10_000_000))
+    return time.perf_counter() - started
 
 
 def _nothing() -> None:

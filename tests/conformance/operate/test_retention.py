@@ -131,8 +131,8 @@ def columns(engine: Engine, table: str) -> list[str]:
     return [
         row["column_name"]
         for row in engine.sql(
-            "SELECT column_name FROM information_schema.columns WHERE table_name = :t AND table_schema = current_schema()"
-            " ORDER BY ordinal_position",
+            "SELECT column_name FROM information_schema.columns"
+            " WHERE table_name = :t AND table_schema = current_schema() ORDER BY ordinal_position",
             t=table,
         )
     ]
