@@ -51,15 +51,18 @@ class RetentionPart(Part):
     def open(self) -> None:
         _LOGGER.info("retention: %s", self._options)
         options = self._options
-        self._database.transact(
-            lambda tx: verbs.record_settings(
+
+        def record(tx: Transaction) -> None:
+            verbs.ensure_row(tx)
+            verbs.record_settings(
                 tx,
                 keep_days=kept(options.keep_days),
                 archives=options.archive,
                 archive_days=kept(options.archive_days),
                 now=self._database.now(),
             )
-        )
+
+        self._database.transact(record)
 
     def close(self) -> None:
         if self._database.read(verbs.status).holder == self._holder:

@@ -47,20 +47,20 @@ class OldWorkflow(msgspec.Struct, frozen=True):
 class RetentionRow(msgspec.Struct, frozen=True):
     """What is kept, which pass is under way and what the last one did."""
 
-    keep_days: float | None  # None: for ever
-    archives: bool | None
-    archive_days: float | None
-    recorded_at: datetime | None  # None: none has run
-    holder: str | None
-    held_until: datetime | None
-    cutoff: datetime | None
-    position: int | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    workflows: int
-    steps: int
-    complete_until: datetime | None
-    deleted_to: int
+    keep_days: float | None = None  # None: for ever
+    archives: bool | None = None
+    archive_days: float | None = None
+    recorded_at: datetime | None = None  # None: none has run
+    holder: str | None = None
+    held_until: datetime | None = None
+    cutoff: datetime | None = None
+    position: int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    workflows: int = 0
+    steps: int = 0
+    complete_until: datetime | None = None
+    deleted_to: int = 0
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -248,7 +248,16 @@ def delete_old_archived_workflows(tx: Transaction, *, before: datetime) -> int: 
 
 
 @query
-def status(tx: Transaction) -> RetentionRow: ...
+def recorded(tx: Transaction) -> RetentionRow | None: ...
+
+
+def status(tx: Transaction) -> RetentionRow:
+    """The row, or an empty one."""
+    return recorded(tx) or RetentionRow()
+
+
+@change
+def ensure_row(tx: Transaction) -> int: ...
 
 
 @change

@@ -162,11 +162,15 @@ WHERE id @in(SELECT w.id FROM steps_archived_workflows w
 
 -- The pass ---------------------------------------------------------------------------------------------
 
--- name: status()
+-- name: recorded()
 SELECT * FROM steps_retention;
 
 -- name: record_settings(keep_days, archives, archive_days, now)!
 UPDATE steps_retention SET keep_days = :keep_days, archives = :archives, archive_days = :archive_days, recorded_at = :now;
+
+-- name: ensure_row()!
+-- Somebody may have emptied all tables.
+INSERT INTO steps_retention (only_row) VALUES (1) ON CONFLICT DO NOTHING;
 
 -- name: hold(holder, until, now)!
 UPDATE steps_retention SET holder = :holder, held_until = :until
@@ -193,7 +197,7 @@ WHERE holder = :holder;
 UPDATE steps_retention SET holder = NULL, held_until = NULL WHERE holder = :holder;
 
 -- name: deleted_to()
-SELECT deleted_to FROM steps_retention;
+SELECT coalesce(max(deleted_to), 0) AS deleted_to FROM steps_retention;
 
 -- name: step_from(id)
 -- The step with this id or the next one.
