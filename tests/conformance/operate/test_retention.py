@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -168,6 +169,24 @@ def test_a_handler_that_waits_for_its_promotion_keeps_its_block(engine: Engine, 
     assert engine.app.retention.prune().steps == 2
 
 
+def test_a_lease_that_is_held_keeps_the_whole_workflow(engine: Engine, clock: ManualClock) -> None:
+    """The step was cancelled, but its process has not ended yet."""
+    workflow = str(uuid4())
+    engine.add("ended", workflow=workflow)
+    engine.settle()
+    engine.add("held", workflow=workflow)
+    with engine.worker() as runner:
+        engine.claim(runner, "held")
+        engine.app.cancel(engine.refs["held"], who="tester")
+        clock.advance(40 * DAY)
+        assert engine.states() == {"ended": "Completed", "held": "Cancelled"}
+        assert engine.app.retention.prune().steps == 0
+        engine.app.reaper().round()
+    clock.advance(40 * DAY)
+    assert engine["held"].lease_worker is None
+    assert engine.app.retention.prune().steps == 2
+
+
 def test_a_key_finds_its_step_for_as_long_as_it_is_promised_to(app: Stepwell, clock: ManualClock) -> None:
     job = behave(app)
     first = job.options(key="order-7").enqueue()
@@ -214,6 +233,7 @@ def test_an_archived_step_can_be_shown_but_not_changed(engine: Engine, clock: Ma
     moment = clock.now()
     clock.advance(31 * DAY)
     assert app.retention.archive() == Removed(workflows=1, steps=1)
+    assert engine.sql("SELECT * FROM step_logs") == engine.sql("SELECT * FROM step_transitions") == []
     archived = app.reader.archived(handle)
     assert archived is not None
     assert (archived.step, archived.history, archived.logs) == (step, history, logs)
