@@ -24,11 +24,11 @@ class RetentionOptions:
 
     >>> RetentionOptions(keep_days=90).keep_days
     90
-    >>> str(RetentionOptions()), str(RetentionOptions(keep_days=math.inf))
+    >>> str(RetentionOptions()), str(RetentionOptions(keep_days=float("inf")))
     ('settled workflows are deleted 30 days after their end', 'everything is kept')
     """
 
-    keep_days: float = KEEP_DAYS  # math.inf: for ever
+    keep_days: float = KEEP_DAYS  # float("inf"): for ever
     archive: bool = False  # to the table `steps_archive`; else they are deleted
     archive_days: float = ARCHIVE_DAYS  # after which they are deleted from there
     key_days: float | None = None  # idempotency keys find their step for this long; None: as long as `keep_days`
