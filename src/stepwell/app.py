@@ -46,6 +46,8 @@ from stepwell.operate.fold_part import FoldPart
 from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
+from stepwell.operate.retention import Retention, RetentionOptions
+from stepwell.operate.retention.retention_part import RetentionPart
 from stepwell.operate.transition import transition_by_hand
 from stepwell.processes.engine import ProcessEngine
 from stepwell.processes.explain import rescheduling
@@ -93,13 +95,20 @@ class Stepwell(Loadable):
     42
 
     `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated.
+    `retention` says how long settled workflows are kept: 30 days, if it is left out.
 
     Making one touches nothing: it connects, and makes sure of the schema, on first use. A process that is forked later
     connects for itself.
     """
 
     def __init__(
-        self, url: str, *, queues: Iterable[str] = (), clock: Clock | None = None, migrate_schema: bool = False
+        self,
+        url: str,
+        *,
+        queues: Iterable[str] = (),
+        clock: Clock | None = None,
+        migrate_schema: bool = False,
+        retention: RetentionOptions | None = None,
     ) -> None:
         self.jobs = Registry()
         self.job = JobDecorator(self)
@@ -108,6 +117,7 @@ class Stepwell(Loadable):
         self.workflows = Workflows(self)
         self.main_processes = MainProcesses(self)
         self.schedules = Schedules(self)
+        self.retention_options = RetentionOptions() if retention is None else retention
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
         self._attach(url, clock or SystemClock())
@@ -145,6 +155,7 @@ class Stepwell(Loadable):
         self.reader = Reader(self.database)
         self.figures = Figures(self.database)
         self.lists = Lists(self.database)
+        self.retention = Retention(self.database, self.retention_options)
 
     @contextmanager
     def bound_to(self, url: str, clock: Clock | None = None) -> Iterator[Self]:
@@ -293,10 +304,14 @@ class Stepwell(Loadable):
         """A scheduler, as part of a crew."""
         return SchedulerPart(self.schedules.scheduler(), self.database)
 
+    def retention_part(self) -> Part:
+        """Retention, as part of a crew."""
+        return RetentionPart(self.retention, self.database, self.events)
+
     def parts(self, worker: Worker) -> list[Part]:
-        """A worker and the other parts that a system needs: a dispatcher, the sweep, a reaper and a scheduler."""
+        """A worker and the other parts that a system needs: dispatcher, sweep, reaper, scheduler and retention."""
         dispatcher = self.dispatcher(lock_seconds=worker.row.alive_seconds)
-        beside = [self.reaper_part(), self.scheduler_part(), *self.main_processes.parts()]
+        beside = [self.reaper_part(), self.scheduler_part(), self.retention_part(), *self.main_processes.parts()]
         return [worker, *self.dispatcher_parts(dispatcher), *beside]
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:

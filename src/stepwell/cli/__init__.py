@@ -21,6 +21,7 @@ from stepwell.model.errors import ConfigError
 # Heading → command → (its module, in this package or by its whole name; its line in `--help`).
 COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start here": {
+        "init": ("init", "Create a small project that runs."),
         "demo": ("stepwell.demo.command", "See Stepwell at work, in a few seconds."),
         "migrate": ("migrate", "Create or upgrade the schema."),
         "enqueue": ("enqueue", "Create a step."),
@@ -61,6 +62,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Maintain": {
         "safe-to-restart": ("breaker", "Exit 0 if workers can be restarted."),
+        "prune": ("retention", "Delete workflows that ended long ago."),
+        "archive": ("retention", "Archive workflows that ended long ago."),
         "doctor": ("doctor", "Check invariants, bookkeeping and workers."),
         "completion": ("completion", "Print a shell completion script."),
     },

@@ -11,6 +11,7 @@ from stepwell.model.times import problem_of_moment
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import past
 from stepwell.store.engine.past import StepThen
+from stepwell.store.missing import missing_workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,10 @@ def workflow_at(database: Database, workflow_id: str, when: datetime | None = No
     uuid = canonical_uuid(workflow_id)
 
     def look(tx: Transaction) -> WorkflowThen:
-        if uuid is None or not past.workflow_exists(tx, id=uuid):
+        if uuid is None:
             raise WorkflowNotFound(f"no workflow has the id {workflow_id}")
+        if not past.workflow_exists(tx, id=uuid):
+            raise missing_workflow(tx, uuid, declared=False)
         at = database.exact_now(tx) if when is None else when
         row = past.workflow_at(tx, id=uuid, at=at)
         return WorkflowThen(

@@ -33,10 +33,10 @@ FINISHED, BLOCKED = 200_000, 20_000
 
 SUBJECTS = (
     "actions", "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement",
-    "reaping", "results", "runs", "settings", "ticks", "workers",
+    "reaping", "results", "retention", "runs", "settings", "ticks", "workers",
 )  # fmt: skip
 ABOUT_WORKERS = {"register_worker", "heartbeat", "delete_worker"}  # they have text for an id, and are not large
-LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
+LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded", "steps_archive")
 
 # What workflows, operators and their operations do, and the tables that grow with it.
 OF_WORKFLOWS = (
@@ -70,13 +70,17 @@ NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
     "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
     "timeout", "cooldown", "concurrency_limit", "maximum", "batch", "fan", "weight", "max_running",
-    "after", "operation", "undone", "undo_of", "because_of", "step_id", "pace",
+    "after", "operation", "undone", "undo_of", "because_of", "step_id", "pace", "job_id", "keep_days", "archive_days",
+    "position", "workflow_count", "step_count", "deleted_to",
 }  # fmt: skip
-TIMES = {"now", "at", "due_at", "next_at", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at"}
+TIMES = {
+    "now", "at", "due_at", "next_at", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at",
+    "keys_before", "slot", "until", "cutoff",
+}  # fmt: skip
 UUIDS = {"rerun_of", "block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
 FLAGS = {
     "any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents", "began", "cut",
-    "of_tasks",
+    "of_tasks", "archives",
 }  # fmt: skip
 
 

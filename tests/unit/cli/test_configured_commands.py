@@ -71,6 +71,14 @@ stalled_seconds = 40
 dead_worker_retention_seconds = 50
 rescues = 1
 
+[retention]
+keep_days = 60
+archive = true
+archive_days = "forever"
+key_days = 7
+batch = 50
+pause_seconds = "1m"
+
 [log]
 format = "json"
 file = "logs/dispatcher.log"
