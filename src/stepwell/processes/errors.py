@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwell.model.errors import StepwellError
+from stepwell.model.task_states import TaskState
 
 
 class QueueingError(StepwellError):
@@ -14,7 +15,7 @@ class TaskStateError(QueueingError):
     succeed. `task_class`, `part`, `state` and `step_id` are those of the first such task.
     """
 
-    def __init__(self, message: str, *, task_class: str, part: str, state: str, step_id: int | None) -> None:
+    def __init__(self, message: str, *, task_class: str, part: str, state: TaskState, step_id: int | None) -> None:
         super().__init__(message)
         self.task_class = task_class
         self.part = part

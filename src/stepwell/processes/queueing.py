@@ -22,7 +22,7 @@ from stepwell.define.drafts import NewStep, non_default_settings
 from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.model.features import PROCESS
-from stepwell.processes.config_items import TaskConfig, TaskEntry
+from stepwell.processes.config.items import TaskConfig, TaskEntry
 from stepwell.processes.errors import QueueingError, TaskStateError
 from stepwell.processes.main_process import MainProcess
 from stepwell.store import Database, Transaction
@@ -33,7 +33,11 @@ QUEUE: Final = "main-processes"  # of all tasks: its limit is `max_execution_slo
 
 Key: TypeAlias = tuple[str, str, str]  # class, entity, part
 
-_ENDED: Final = ("none", "completed", "error")
+_ENDED: Final = ("completed", "error")
+# What a draft of a task factory cannot have: a task is one step for each part, and stands alone.
+_PLACES: Final = (
+    "uuid", "parent", "block", "child_block", "index", "type", "depends_on", "trigger_rule", "workflow", "key",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,11 @@ class Queueing:
                 f"the task factory returned {made!r} for {config.task_class!r}: return a job, or a draft of one"
             )
         given = {} if isinstance(made, JobDefinition) else non_default_settings(made)
+        if placed := [name for name in _PLACES if name in given]:
+            raise QueueingError(
+                f"the task factory returned a draft of {made.action!r} with {', '.join(placed)}: "
+                "a task stands alone, without parent, order or key; remove them"
+            )
         settings = given | {
             "queue": QUEUE,
             "label": config.task_class,
@@ -123,6 +132,7 @@ class Queueing:
         for task in tasks:
             for depends_on in task.entry.depend_on:
                 processes.add_dependency(tx, task_id=rows[task.key].id, depends_on=depends_on)
+        processes.resolve_failed_queueings(tx, main_process=process.key, now=now)
         return Queued(
             new=[ref.id for ref in refs],
             kept=[row.step_id for row in rows.values() if row.state == "new" and row.step_id is not None],

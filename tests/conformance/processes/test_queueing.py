@@ -108,7 +108,7 @@ def test_a_step_that_was_succeeded_cannot_be_retried(app: Stepwell) -> None:
     app.run_until_idle()
     old = tasks.step_of("other")
     tasks.processes.queue("both")
-    with pytest.raises(Exception, match="is not the current one of its task any more"):
+    with pytest.raises(Exception, match="is no longer the current one of its task"):
         app.retry(old, who="ada")
     assert app.step(old).state is State.FAILED
 
@@ -168,7 +168,8 @@ class Recorder:
 
 
 def beat(app: Stepwell, queuer: Recorder) -> None:
-    QueueBeat(app.database, app.process_engine.queueing, queuer, 5.0).round(())
+    engine = app.process_engine
+    QueueBeat(engine.queueing, engine.failures, queuer, 5.0).round(())
 
 
 @pytest.mark.parametrize(

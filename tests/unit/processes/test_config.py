@@ -10,7 +10,7 @@ import pytest
 from stepwell import Stepwell
 from stepwell.model.errors import ConfigError, StepwellError
 from stepwell.processes.config import ProcessConfig
-from stepwell.processes.config_items import TaskEntry
+from stepwell.processes.config.items import TaskEntry
 from stepwell.share import DivideTotalValueEqually, HashRange, SortByDateCreated
 
 CRYSTAL = Path(__file__).parent / "crystal.toml"
@@ -156,7 +156,7 @@ def test_names_must_be_unique_and_an_unused_task_is_allowed():
     assert "spare" in config.tasks
     twice = {"a": {"name": "same", "tasks": [{"class": "sync"}]}, "b": {"name": "same", "tasks": [{"class": "sync"}]}}
     assert problems_of(settings(main_processes=twice)) == [
-        "main processes: main_processes.b: 'same' already is the key or the name of 'a'"
+        "main processes: main_processes.b: 'same' is already the key or the name of 'a'"
     ]
 
 
