@@ -9,6 +9,7 @@ import pytest
 from stepwell import NewStep, State, Stepwell, current_step
 from stepwell.model.task_states import TaskState
 from stepwell.processes.errors import QueueingError, TaskStateError
+from stepwell.store import Transaction
 from stepwell.testing import ManualClock
 from tests.conformance.processes.crystal import Tasks, refuse
 
@@ -26,10 +27,11 @@ TABLES = ("steps", "step_transitions", "steps_agenda", "steps_tasks", "steps_tas
 
 def rows_of(app: Stepwell) -> dict[str, Any]:
     """Everything that a queueing writes."""
-    return {
-        table: sorted(app.database.read(lambda tx, table=table: tx.fetch(f"SELECT * FROM {table}", {})), key=repr)
-        for table in TABLES
-    }
+
+    def look(tx: Transaction) -> dict[str, Any]:
+        return {table: sorted(tx.fetch(f"SELECT * FROM {table}", {}), key=repr) for table in TABLES}
+
+    return app.database.read(look)
 
 
 @pytest.mark.parametrize("main_process", ["free", "bound"])

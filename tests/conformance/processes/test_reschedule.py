@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell import NOT_COMPLETED, State, Stepwell, current_step
@@ -145,7 +147,8 @@ def test_a_configured_limit_of_deaths_is_an_error(app: Stepwell, clock: ManualCl
 def test_a_death_that_the_worker_has_seen_counts_by_the_same_limit(
     app: Stepwell, configured: int | None, expected: str
 ) -> None:
-    tasks = Tasks(app, **({} if configured is None else {"max_rescues": configured}))
+    settings: dict[str, Any] = {} if configured is None else {"max_rescues": configured}
+    tasks = Tasks(app, **settings)
     tasks.processes.queue("dependee")
     with tasks.worker() as runner:
         (claim,) = tasks.claim(runner, "dependee")
