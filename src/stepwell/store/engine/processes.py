@@ -48,6 +48,13 @@ class TaskOfStep(msgspec.Struct, frozen=True):
     has_dependents: bool
 
 
+class Dependency(msgspec.Struct, frozen=True):
+    """A task, and a class that it depends on."""
+
+    task_id: int
+    depends_on: str
+
+
 class UnmetDependency(msgspec.Struct, frozen=True):
     """A dependee that keeps a task from being complete."""
 
@@ -141,12 +148,18 @@ def make_task_new(
 def delete_task(tx: Transaction, *, id: int) -> int: ...
 
 
-@change
-def clear_dependencies(tx: Transaction, *, task_id: int) -> int: ...
+@query
+def dependencies_of_classes(tx: Transaction, *, classes: Sequence[str]) -> list[Dependency]:
+    """What the tasks of these classes depend on."""
+    ...
 
 
 @change
 def add_dependency(tx: Transaction, *, task_id: int, depends_on: str) -> int: ...
+
+
+@change
+def delete_dependency(tx: Transaction, *, task_id: int, depends_on: str) -> int: ...
 
 
 @query

@@ -25,12 +25,15 @@ WHERE id = :id;
 -- name: delete_task(id)!
 DELETE FROM steps_tasks WHERE id = :id;
 
--- name: clear_dependencies(task_id)!
-DELETE FROM steps_task_dependencies WHERE task_id = :task_id;
+-- name: dependencies_of_classes(classes)
+SELECT d.task_id, d.depends_on FROM steps_tasks t JOIN steps_task_dependencies d ON d.task_id = t.id
+WHERE t.task_class @in(:classes text);
 
 -- name: add_dependency(task_id, depends_on)!
-INSERT INTO steps_task_dependencies (task_id, depends_on) VALUES (:task_id, :depends_on)
-ON CONFLICT (task_id, depends_on) DO NOTHING;
+INSERT INTO steps_task_dependencies (task_id, depends_on) VALUES (:task_id, :depends_on);
+
+-- name: delete_dependency(task_id, depends_on)!
+DELETE FROM steps_task_dependencies WHERE task_id = :task_id AND depends_on = :depends_on;
 
 -- name: tasks_of_steps(ids)
 -- Steps that belong to main processes, with their tasks; a step without one was succeeded by another.
