@@ -14,9 +14,10 @@ from stepwell.processes.errors import QueueingError
 from stepwell.processes.failures import FailedQueueings
 from stepwell.processes.main_process import MainProcess, Queuer
 from stepwell.processes.queueing import Queueing
+from stepwell.processes.reschedule import Rescheduler
 from stepwell.service.crew import Crew
 from stepwell.service.part import Part
-from stepwell.store import Wake
+from stepwell.store import Database, Wake
 
 LOGGER: Final = logging.getLogger("stepwell.processes")
 
@@ -104,6 +105,13 @@ class RescheduleBeat(ReaperPart):
     """RESCHEDULE: makes dead and not_completed tasks new. After a gap it waits for heartbeats, as the reaper does."""
 
     name = "reschedule"
+
+    def __init__(self, rescheduler: Rescheduler, database: Database) -> None:
+        super().__init__(rescheduler, database)
+        self._rescheduler = rescheduler
+
+    def report(self) -> str:
+        return f"{self._rescheduler.rescheduled:,} tasks rescheduled" if self._rescheduler.rescheduled else ""
 
 
 class Heartbeat:
