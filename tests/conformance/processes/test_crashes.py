@@ -17,7 +17,7 @@ def test_a_main_process_comes_to_the_same_end_whatever_commit_it_crashes_at() ->
 
     def work(crashed: Stepwell) -> None:
         clock = crashed.database.clock
-        for _ in range(4):
+        for _ in range(3):
             crashed.run_until_idle(slots=1)
             crashed.main_processes.reschedule()
             clock.sleep(10)

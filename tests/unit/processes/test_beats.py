@@ -52,19 +52,20 @@ def test_a_heartbeat_ends_by_itself_when_its_time_is_up() -> None:
     assert part.stops == [False]
 
 
-def test_the_end_of_the_time_does_not_cut_what_an_earlier_stop_waits_for() -> None:
+def test_the_end_of_the_time_does_not_cut_what_a_signal_before_it_waits_for() -> None:
     done = threading.Event()
     part = Counting(done)
     heartbeat = Heartbeat(lambda: [part], run_time_seconds=1.0)
-    thread = threading.Thread(target=heartbeat.heartbeat)
+    thread = threading.Thread(target=heartbeat.heartbeat, daemon=True)
     thread.start()
     part.began.wait()
-    heartbeat.stop()
+    assert heartbeat._crew is not None
+    heartbeat._crew.stop()  # what the handler of a signal calls
     part.stopped.acquire()
     part.stopped.acquire()  # the time is up, too
-    assert part.stops == [False, False]
     done.set()
     thread.join()
+    assert part.stops == [False, False]
 
 
 def configured() -> Stepwell:
