@@ -290,7 +290,7 @@ class Stepwell(Loadable):
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
         self.workflows.check()
-        self.main_processes.apply_limit()
+        self.main_processes.apply_to_workers()
         if settings.get("strategy") is None:
             settings["strategy"] = self.main_processes.strategy()
         return self._workers.build(WorkerSettings.of(settings))

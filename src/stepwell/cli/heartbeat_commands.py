@@ -9,6 +9,7 @@ import click
 from stepwell.cli.apps import load_named_app
 from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.output import Cell, Column, Output
+from stepwell.cli.settings import setting_option
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import age, shorten, to_json
 
@@ -24,23 +25,50 @@ from stepwell.cli.text import age, shorten, to_json
     help="Where `execute` runs tasks.",
 )
 @click.option("--slots", type=click.IntRange(min=1), help="Tasks of this process at once.  [default: as configured]")
+@setting_option(
+    "--lease",
+    "worker.lease_seconds",
+    metavar="S",
+    show_default=True,
+    help="Seconds after which the tasks of an `execute` that has died count as dead.",
+)
+@setting_option(
+    "--max-memory",
+    "worker.max_memory",
+    metavar="SIZE",
+    help="Memory limit of one task's process, for example 512M.  [default: none]",
+)
 @log_options
 @database_option
 @click.pass_obj
 def heartbeat(
-    target: Target, /, kind: str, app_name: str | None, executor: Any, slots: int | None, verbose: bool, **log: Any
+    target: Target,
+    /,
+    kind: str,
+    app_name: str | None,
+    executor: Any,
+    slots: int | None,
+    lease: float,
+    max_memory: int,
+    verbose: bool,
+    **log: Any,
 ) -> None:
     """Beat for the configured run time, then take nothing new and stay until all tasks have ended.
 
     Made for cron: any number of each kind may run at once. `stepwell up` does all three without cron. The app
     configures its main processes with `app.main_processes.configure(…)`.
     """
-    name = app_name or target.config.app.name
     started = start_log(target.config, verbose=verbose, **log)
-    app = load_named_app(target, name, verbose)
+    app = load_named_app(target, app_name, verbose)
     started.add_app(app)
     with app:
-        options: dict[str, Any] = {"executor": executor, "app_name": name, "logs": started.options}
+        options: dict[str, Any] = {
+            "executor": executor,
+            "app_name": app_name,
+            "alive_seconds": lease,
+            "max_memory": max_memory,
+            "logs": started.options,
+        }
         if slots is not None:
             options["slots"] = slots
         done = app.main_processes.heartbeat(kind, **options).heartbeat()
@@ -84,8 +112,16 @@ def processes(target: Target, failures: int, as_json: bool) -> None:
     if failed:
         output.heading("Failed queueings")
         output.table(
-            [Column("MAIN PROCESS"), Column("WHEN", right=True), Column("WHY", folds=True)],
-            ([shorten(row.main_process, 30), age(row.at, now), shorten(row.message, 500)] for row in failed),
+            [Column("MAIN PROCESS"), Column("WHEN", right=True), Column("QUEUED SINCE"), Column("WHY", folds=True)],
+            (
+                [
+                    shorten(row.main_process, 30),
+                    age(row.at, now),
+                    "yes" if row.resolved_at is not None else "no",
+                    shorten(row.message, 500),
+                ]
+                for row in failed
+            ),
         )
 
 

@@ -36,6 +36,8 @@ _SETTINGS: Final = {
     # The groups of `up` are those of its dispatcher and of its worker, which have settings of their own.
     "up": _WORKER | _LOG,
     "dispatcher": _DISPATCHER | _LOG,
+    # Its slots and its strategy are those of the main processes; it stays until its tasks have ended.
+    "heartbeat": {name: _WORKER[name] for name in ("app_name", "executor", "lease", "max_memory")} | _LOG,
     "reaper": _LOG,
     "web": {
         "app_name": "app.name",

@@ -7,21 +7,19 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from stepwell.model import codec
 from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.operate.reaper_part import ReaperPart
-from stepwell.processes.errors import QueueingError, TaskStateError
+from stepwell.processes.errors import QueueingError
+from stepwell.processes.failures import FailedQueueings
 from stepwell.processes.main_process import MainProcess, Queuer
 from stepwell.processes.queueing import Queueing
+from stepwell.processes.reschedule import Rescheduler
 from stepwell.service.crew import Crew
 from stepwell.service.part import Part
-from stepwell.store import Database, Transaction, Wake
-from stepwell.store.engine import processes
+from stepwell.store import Database, Wake
 
 LOGGER: Final = logging.getLogger("stepwell.processes")
-# Failed queueings that are kept of each main process.
-FAILURES_KEPT: Final = 100
 
 
 class QueueBeat(Part):
@@ -31,33 +29,40 @@ class QueueBeat(Part):
 
     def __init__(
         self,
-        database: Database,
         queueing: Queueing,
+        failures: FailedQueueings,
         queuer: Queuer,
         sleep_time_seconds: float,
         logger: logging.Logger = LOGGER,
     ) -> None:
-        self._database = database
         self._queueing = queueing
+        self._failures = failures
         self._queuer = queuer
         self._sleep_time_seconds = sleep_time_seconds
         self._logger = logger
         self._queued = 0
 
     def round(self, wakes: Collection[Wake]) -> float:
+        outage: DatabaseUnavailable | None = None
         try:
             for process in self._queuer.get_next_main_processes():
-                self._queue(process)
-        except DatabaseUnavailable:
-            raise
+                if outage is None:
+                    outage = self._queue(process)
+                else:  # the queuer may not return it again: it has to know
+                    self._notify_failed(process, outage)
+        except DatabaseUnavailable as error:
+            outage = error
         except Exception:
             self._logger.exception("get_next_main_processes raised; the next beat calls it again")
+        if outage is not None:
+            raise outage  # the loop waits longer and longer
         return self._sleep_time_seconds
 
     def report(self) -> str:
         return f"{self._queued:,} main processes queued" if self._queued else ""
 
-    def _queue(self, process: Any) -> None:
+    def _queue(self, process: Any) -> DatabaseUnavailable | None:
+        """Queue one; whatever goes wrong is the queuer's to know. Returns the outage if there is no database."""
         try:
             if not isinstance(process, MainProcess):
                 raise QueueingError(
@@ -65,47 +70,48 @@ class QueueBeat(Part):
                 )
             if self._queuer.queueing_start(process) is False:
                 self._logger.info("main process %s: queueing_start returned False; it is not queued", process.name)
-                return
+                return None
             self._queueing.queue(process)
         except Exception as error:
-            self._fail(process, error)
-            return
+            return self._fail(process, error)
         self._queued += 1
         try:
             if self._queuer.queueing_stop(process) is False:
                 self._logger.warning("main process %s: queueing_stop returned False; it stays queued", process.name)
         except Exception:
             self._logger.exception("main process %s: queueing_stop raised; it stays queued", process.name)
+        return None
 
-    def _fail(self, process: Any, error: Exception) -> None:
-        self._logger.warning("main process %s is not queued: %s", getattr(process, "name", process), describe(error))
+    def _fail(self, process: Any, error: Exception) -> DatabaseUnavailable | None:
+        self._notify_failed(process, error)
+        if isinstance(error, DatabaseUnavailable):
+            return error
+        try:
+            self._failures.record(str(getattr(process, "key", "?")), error)
+        except DatabaseUnavailable as outage:
+            return outage
+        return None
+
+    def _notify_failed(self, process: Any, error: Exception) -> None:
+        name = getattr(process, "name", process)
+        self._logger.warning("main process %s is not queued: %s", name, describe(error))
         try:
             self._queuer.queueing_failed(process, error)
         except Exception:
-            self._logger.exception("queueing_failed raised")
-        if isinstance(error, DatabaseUnavailable):
-            raise error  # there is nowhere to record it
-        self._database.transact(lambda tx: self._record(tx, getattr(process, "key", "?"), error))
-
-    def _record(self, tx: Transaction, key: str, error: Exception) -> None:
-        task = error if isinstance(error, TaskStateError) else None
-        processes.add_failed_queueing(
-            tx,
-            main_process=codec.clean_text(str(key), 200),
-            error=type(error).__name__,
-            message=str(error) if isinstance(error, QueueingError) else describe(error),
-            task_class=None if task is None else task.task_class,
-            task_state=None if task is None else task.state,
-            step_id=None if task is None else task.step_id,
-            now=self._database.now(),
-        )
-        processes.delete_old_failed_queueings(tx, main_process=key, kept=FAILURES_KEPT)
+            self._logger.exception("main process %s: queueing_failed raised", name)
 
 
 class RescheduleBeat(ReaperPart):
     """RESCHEDULE: makes dead and not_completed tasks new. After a gap it waits for heartbeats, as the reaper does."""
 
     name = "reschedule"
+
+    def __init__(self, rescheduler: Rescheduler, database: Database) -> None:
+        super().__init__(rescheduler, database)
+        self._rescheduler = rescheduler
+
+    def report(self) -> str:
+        return f"{self._rescheduler.rescheduled:,} tasks rescheduled" if self._rescheduler.rescheduled else ""
 
 
 class Heartbeat:
@@ -119,11 +125,11 @@ class Heartbeat:
     def heartbeat(self, on_signal: Callable[[], None] | None = None) -> str:
         """Beat for the configured time, then take nothing new and stay until all tasks have ended.
 
-        SIGINT and SIGTERM end the time early; a second one hands running tasks back. Returns a summary.
+        The first SIGINT or SIGTERM ends the time early, the second hands running tasks back. Returns a summary.
         """
         with Crew(self._parts(), on_signal=on_signal) as crew:
             self._crew = crew
-            timer = threading.Timer(self._run_time_seconds, crew.stop)
+            timer = threading.Timer(self._run_time_seconds, crew.finish)
             timer.daemon = True
             timer.start()
             try:
@@ -136,4 +142,4 @@ class Heartbeat:
     def stop(self) -> None:
         """End the time now. Safe in any thread."""
         if self._crew is not None:
-            self._crew.stop()
+            self._crew.finish()

@@ -37,39 +37,53 @@ class DependOn:
 
     def decide_endings(self, tx: Transaction, endings: Sequence[Ended]) -> list[Ended]:
         """The endings of runs of tasks: those that must run again, and those that no general limit fails."""
-        ids = [claim.step_id for claim, _ in endings]
-        rows = {row.step_id: row for row in processes.tasks_of_steps(tx, ids=ids)}
+        # Locked before the first look: a queueing that adds a dependency has committed, or will see this end.
+        if completing := [claim.step_id for claim, ending in endings if _completes(ending)]:
+            processes.lock_with_dependencies(tx, step_ids=completing)
+        rows = {row.step_id: row for row in processes.tasks_of_steps(tx, ids=[claim.step_id for claim, _ in endings])}
         candidates = [
             row.task_id
-            for claim, ending in endings
-            if (row := rows.get(claim.step_id)) is not None and row.task_id is not None and _may_complete(row, ending)
+            for step_id in completing
+            if (row := rows.get(step_id)) is not None
+            and row.task_id is not None
+            and row.has_dependencies
+            and not row.has_children  # the end of its children completes it
         ]
-        held: set[int] = set()
-        if candidates:
-            processes.lock_with_dependencies(tx, ids=candidates)
-            held = {each.task_id for each in processes.unmet_dependencies(tx, ids=candidates)}
+        unmet = processes.unmet_dependencies(tx, ids=candidates) if candidates else []
+        must_run_again = {each.task_id for each in unmet}
         return [
-            (claim, _decided(rows.get(claim.step_id), ending, claim.step.cooldown, held)) for claim, ending in endings
+            (claim, _decided(rows.get(claim.step_id), ending, claim.step.cooldown, must_run_again))
+            for claim, ending in endings
         ]
 
     def settle_touched(self, tx: Transaction, touched: Touched) -> None:
         """Let completed tasks run again that completed too early, or whose dependee has completed after them."""
-        rows = processes.tasks_of_steps(tx, ids=sorted(which for which in touched if isinstance(which, int)))
+        steps = sorted(which for which in touched if isinstance(which, int))
+        by_operator = {step for step in steps if _is_operator(touched[step])}
+        deciding = [
+            row.step_id
+            for row in processes.tasks_of_steps(tx, ids=steps)
+            if (row.state in CONCLUDED and (row.has_dependencies or row.has_dependents))
+            or (row.step_id in by_operator and not row.state.is_terminal)
+        ]
+        if not deciding:
+            return
+        processes.lock_with_dependencies(tx, step_ids=deciding)
+        rows = processes.tasks_of_steps(tx, ids=deciding)
         for row in rows:
-            if row.task_id is None and not row.state.is_terminal and _is_operator(touched.get(row.step_id)):
+            if row.task_id is None and not row.state.is_terminal and row.step_id in by_operator:
                 raise ActionRefused(
-                    f"step {row.step_id} is not the current one of its task any more: a later queueing has created "
+                    f"step {row.step_id} is no longer the current one of its task: a later queueing has created "
                     "another (`stepwell processes` lists them); nothing changed"
                 )
-        done = [row for row in rows if row.state in CONCLUDED]
+        done = [row for row in rows if row.state in CONCLUDED and row.task_id is not None]
         own = {row.task_id for row in done if row.has_dependencies and row.task_id is not None}
-        dependees = {row.task_id for row in done if row.has_dependents and row.task_id is not None}
-        if not own | dependees:
+        dependees = [row.task_id for row in done if row.has_dependents and row.task_id is not None]
+        candidates = own.union(processes.dependents_of(tx, ids=dependees) if dependees else ())
+        if not candidates:
             return
-        processes.lock_with_dependencies(tx, ids=sorted(own | dependees))
-        candidates = own.union(processes.dependents_of(tx, ids=sorted(dependees)))
         unmet = {each.task_id for each in processes.unmet_dependencies(tx, ids=sorted(candidates))}
-        for task in processes.completed_tasks(tx, ids=sorted(unmet)):
+        for task in processes.completed_tasks(tx, ids=sorted(unmet)) if unmet else ():
             self._run_again(tx, task)
 
     def _run_again(self, tx: Transaction, task: CompletedTask) -> None:
@@ -80,11 +94,14 @@ class DependOn:
             arguments=task.arguments,
             label=task.label,
             queue=task.queue,
+            priority=task.priority,
             max_retries=task.max_retries,
             timeout=task.timeout,
             cooldown=task.cooldown,
             delay=task.cooldown,
             relatable=relatable,
+            concurrency_key=task.concurrency_key,
+            concurrency_limit=task.concurrency_limit,
             belongs_to=PROCESS,
         )
         (ref,) = self._creator.create_in(tx, [draft], self._database.now())
@@ -93,16 +110,15 @@ class DependOn:
         processes.succeed(tx, task_id=task.task_id, step_id=ref.id)
 
 
-def _may_complete(row: TaskOfStep, ending: Ending) -> bool:
-    """Whether this end would complete a task that depends on others. With children, the end of these does."""
-    ends = ending.verb in ("finish", "skip") and not ending.children
-    return ends and row.has_dependencies and not row.has_children
+def _completes(ending: Ending) -> bool:
+    """Whether a run that ends so completes its step. With children, the end of these does."""
+    return ending.verb in ("finish", "skip") and not ending.children
 
 
-def _decided(row: TaskOfStep | None, ending: Ending, cooldown: float, held: set[int]) -> Ending:
+def _decided(row: TaskOfStep | None, ending: Ending, cooldown: float, must_run_again: set[int]) -> Ending:
     if row is None or row.task_id is None:
         return ending
-    if row.task_id in held:
+    if row.task_id in must_run_again:
         return Ending(verb="run_again", in_=cooldown, duration=ending.duration)
     if ending.verb == "not_completed":
         return structs.replace(ending, limit=UNLIMITED if row.max_not_completed is None else row.max_not_completed)

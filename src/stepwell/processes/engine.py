@@ -6,6 +6,7 @@ from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.events import Events
 from stepwell.processes.depend_on import DependOn
+from stepwell.processes.failures import FailedQueueings
 from stepwell.processes.queueing import Queueing
 from stepwell.processes.reschedule import Rescheduler
 from stepwell.run.finish import Finisher
@@ -20,6 +21,7 @@ class ProcessEngine:
     ) -> None:
         self._database = database
         self._events = events
+        self.failures = FailedQueueings(database)
         self.queueing = Queueing(database, creator, jobs)
         DependOn(database, creator, finisher)
 

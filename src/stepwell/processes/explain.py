@@ -39,7 +39,7 @@ def _why_held(facts: Facts, task: ExplainedTask | None) -> str:
     if not unmet:
         return "its last run ended without completing it"
     after = ", ".join(f"{each.task_class} (step {each.step_id}, {each.state})" for each in unmet[:5])
-    return f"not completed: a full run of it has to begin after {after} has completed"
+    return f"not completed: a full run of it has to begin after the completion of {after}"
 
 
 def _failure(task: ExplainedTask | None) -> str:

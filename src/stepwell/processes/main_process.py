@@ -12,7 +12,7 @@ from stepwell.define.registry import Registry
 from stepwell.model.errors import UnknownAction
 from stepwell.model.suggest import hint
 from stepwell.processes.config import ProcessConfig
-from stepwell.processes.config_items import MainProcessConfig
+from stepwell.processes.config.items import MainProcessConfig
 
 
 @runtime_checkable

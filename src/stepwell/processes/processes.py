@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from stepwell.model.errors import StepwellError
+from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.suggest import hint
 from stepwell.processes.beats import LOGGER, Heartbeat, QueueBeat, RescheduleBeat
 from stepwell.processes.config import ProcessConfig
 from stepwell.processes.main_process import JobFactory, MainProcess, Queuer, TaskFactory
 from stepwell.processes.queueing import QUEUE, Queued
-from stepwell.processes.shares import Share, shares_of
+from stepwell.processes.shares import Share, shares_of, weights_of
 from stepwell.service.part import Part
 from stepwell.share.strategies import Strategy
 from stepwell.store.engine import processes
@@ -51,6 +51,7 @@ class MainProcesses:
         self._app = app
         self._config: ProcessConfig | None = None
         self.queuer: Queuer | None = None
+        self._task_factory: TaskFactory | None = None
         self._logger: logging.Logger = LOGGER
 
     def configure(
@@ -58,20 +59,22 @@ class MainProcesses:
         config: ProcessConfig | Mapping[str, Any] | str | Path,
         *,
         queuer: Queuer | None = None,
+        task_factory: TaskFactory | None = None,
         logger: logging.Logger | None = None,
     ) -> Self:
-        """Use this configuration: a `ProcessConfig`, a mapping, or a TOML or YAML file. `queuer` may be set later."""
+        """Use this configuration: a `ProcessConfig`, a mapping, or a TOML or YAML file. `queuer` may be set later.
+
+        Without a `task_factory`, the class of a task is the name of a job.
+        """
         if isinstance(config, str | Path):
             config = ProcessConfig.load(config)
         elif not isinstance(config, ProcessConfig):
             config = ProcessConfig.of(config)
         self._config = config
         self.queuer = queuer
+        self._task_factory = task_factory
         self._logger = logger or LOGGER
         self._app.queues.add([QUEUE])
-        self._app.jobs.use_weights(
-            {name: task.priority for name, task in config.tasks.items() if task.priority is not None}
-        )
         return self
 
     @property
@@ -88,8 +91,8 @@ class MainProcesses:
 
     @property
     def task_factory(self) -> TaskFactory:
-        """Makes tasks of the jobs of the app, by their names."""
-        return JobFactory(self._app.jobs)
+        """Makes tasks of their classes: the configured one, or one that finds the jobs of the app by their names."""
+        return self._task_factory or JobFactory(self._app.jobs)
 
     # heartbeats -------------------------------------------------------------------------------------------
 
@@ -135,8 +138,8 @@ class MainProcesses:
         queuer = queuer or self.queuer
         if queuer is None:
             raise StepwellError("there is no queuer: pass one to app.main_processes.configure(…, queuer=…)")
-        app, seconds = self._app, self.config.sleep_time_seconds
-        return QueueBeat(app.database, app.process_engine.queueing, queuer, seconds, self._logger)
+        engine = self._app.process_engine
+        return QueueBeat(engine.queueing, engine.failures, queuer, self.config.sleep_time_seconds, self._logger)
 
     def _reschedule_beat(self) -> RescheduleBeat:
         rescheduler = self._app.process_engine.rescheduler(self.config.sleep_time_seconds)
@@ -148,35 +151,41 @@ class MainProcesses:
         """The strategy of a worker that names none."""
         return None if self._config is None else self._config.strategy()
 
-    def apply_limit(self) -> None:
-        """Let no more tasks run at once than the configuration allows, in all processes together."""
+    def apply_to_workers(self) -> None:
+        """Before a worker starts: the limit of all of them together, and the shares of the jobs that run tasks."""
         if self._config is None:
             return
         slots = self._config.max_execution_slots
         if self._app.limits.all().get(("queue", QUEUE)) != slots:
             self._app.limits.set("queue", QUEUE, slots)
+        self._app.jobs.use_weights(weights_of(self._config, self.task_factory))
 
     # queue and look ---------------------------------------------------------------------------------------
 
     def queue(self, name: str, data: Any = None, task_factory: TaskFactory | None = None) -> Queued:
         """Queue one main process now; raises `TaskStateError` if the state of a task does not allow it."""
         process = MainProcess.create(self.config, task_factory or self.task_factory, name, data)
-        return self._app.process_engine.queueing.queue(process)
+        engine = self._app.process_engine
+        try:
+            return engine.queueing.queue(process)
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:
+            engine.failures.record(process.key, error)
+            raise
 
     def reschedule(self) -> None:
         """One reschedule beat, now."""
         self._app.process_engine.rescheduler(0.0).round()
 
     def tasks(self) -> list[ListedTask]:
-        """Every task with its state: none, new, running, dead, not_completed, error or completed."""
+        """Every task with its state: new, running, dead, not_completed, error or completed."""
         database = self._app.database
         return database.read(lambda tx: processes.all_tasks(tx, now=database.now()))
 
     def failed_queueings(self, main_process: str = "", limit: int = 20) -> list[FailedQueueing]:
         """The newest queueings that failed, of one main process (by its key) or of all."""
-        return self._app.database.read(
-            lambda tx: processes.failed_queueings(tx, main_process=main_process, limit=limit)
-        )
+        return self._app.process_engine.failures.newest(main_process, limit)
 
     def shares(self, runs: int = 2_000) -> list[Share]:
         """The share of each class: promised by its priority, and delivered among the latest runs."""

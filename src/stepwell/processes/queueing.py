@@ -22,7 +22,7 @@ from stepwell.define.drafts import NewStep, non_default_settings
 from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.model.features import PROCESS
-from stepwell.processes.config_items import TaskConfig, TaskEntry
+from stepwell.processes.config.items import TaskConfig, TaskEntry
 from stepwell.processes.errors import QueueingError, TaskStateError
 from stepwell.processes.main_process import MainProcess
 from stepwell.store import Database, Transaction
@@ -33,7 +33,11 @@ QUEUE: Final = "main-processes"  # of all tasks: its limit is `max_execution_slo
 
 Key: TypeAlias = tuple[str, str, str]  # class, entity, part
 
-_ENDED: Final = ("none", "completed", "error")
+_ENDED: Final = ("completed", "error")
+# What a draft of a task factory cannot have: a task is one step for each part, and stands alone.
+_PLACES: Final = (
+    "uuid", "parent", "block", "child_block", "index", "type", "depends_on", "trigger_rule", "workflow", "key",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,11 @@ class Queueing:
                 f"the task factory returned {made!r} for {config.task_class!r}: return a job, or a draft of one"
             )
         given = {} if isinstance(made, JobDefinition) else non_default_settings(made)
+        if placed := [name for name in _PLACES if name in given]:
+            raise QueueingError(
+                f"the task factory returned a draft of {made.action!r} with {', '.join(placed)}: "
+                "a task stands alone, without parent, order or key; remove them"
+            )
         settings = given | {
             "queue": QUEUE,
             "label": config.task_class,
@@ -104,45 +113,56 @@ class Queueing:
 
     def _queue(self, tx: Transaction, process: MainProcess, tasks: list[Task]) -> Queued:
         now = self._database.now()
-        for task_class, entity, part in sorted(task.key for task in tasks):
-            processes.add_task(tx, task_class=task_class, entity=entity, part=part, main_process=process.key, now=now)
         classes = sorted({task.config.task_class for task in tasks})
-        processes.lock_tasks_of_classes(tx, classes=classes)
-        rows = {
-            (row.task_class, row.entity, row.part): row
-            for row in processes.tasks_of_classes(tx, classes=classes, now=now)
-        }
+        rows = self._locked(tx, process, tasks, classes, now)
         _refuse_states(process, tasks, rows)
+        self._depend(tx, tasks, rows, classes)
         for key in rows.keys() - {task.key for task in tasks}:
-            processes.clear_dependencies(tx, task_id=rows[key].id)
             processes.delete_task(tx, id=rows[key].id)  # of an earlier configuration, and it has ended
         to_create = [task for task in tasks if rows[task.key].state in _ENDED]
         refs = self._creator.create_in(tx, [task.draft for task in to_create], now) if to_create else []
         for task, ref in zip(to_create, refs, strict=True):
-            self._make_new(tx, process, task, rows[task.key].id, ref.id, now)
-        for task in tasks:
-            for depends_on in task.entry.depend_on:
-                processes.add_dependency(tx, task_id=rows[task.key].id, depends_on=depends_on)
+            processes.make_task_new(
+                tx,
+                id=rows[task.key].id,
+                main_process=process.key,
+                step_id=ref.id,
+                weight=task.config.priority,
+                max_not_completed=process.config.max_not_completed,
+                max_rescues=process.config.max_rescues,
+                now=now,
+            )
+        processes.resolve_failed_queueings(tx, main_process=process.key, now=now)
         return Queued(
             new=[ref.id for ref in refs],
             kept=[row.step_id for row in rows.values() if row.state == "new" and row.step_id is not None],
             passed_over=[row.step_id for row in rows.values() if row.state == "running" and row.step_id is not None],
         )
 
-    def _make_new(
-        self, tx: Transaction, process: MainProcess, task: Task, task_id: int, step_id: int, now: datetime
-    ) -> None:
-        processes.clear_dependencies(tx, task_id=task_id)
-        processes.make_task_new(
-            tx,
-            id=task_id,
-            main_process=process.key,
-            step_id=step_id,
-            weight=task.config.priority,
-            max_not_completed=process.config.max_not_completed,
-            max_rescues=process.config.max_rescues,
-            now=now,
-        )
+    def _locked(
+        self, tx: Transaction, process: MainProcess, tasks: list[Task], classes: list[str], now: datetime
+    ) -> dict[Key, QueuedTask]:
+        """All tasks of these classes, locked; those that do not exist are added."""
+        known = _by_key(processes.tasks_of_classes(tx, classes=classes, now=now))
+        for task_class, entity, part in sorted({task.key for task in tasks} - known.keys()):
+            processes.add_task(tx, task_class=task_class, entity=entity, part=part, main_process=process.key, now=now)
+        processes.lock_tasks_of_classes(tx, classes=classes)
+        return _by_key(processes.tasks_of_classes(tx, classes=classes, now=self._database.now()))
+
+    def _depend(self, tx: Transaction, tasks: list[Task], rows: dict[Key, QueuedTask], classes: list[str]) -> None:
+        """A task that becomes new depends on what this main process says; any other one on that as well."""
+        recorded = {(each.task_id, each.depends_on) for each in processes.dependencies_of_classes(tx, classes=classes)}
+        wanted = {(rows[task.key].id, dependee) for task in tasks for dependee in task.entry.depend_on}
+        unfinished = {row.id for row in rows.values() if row.state not in _ENDED}
+        for task_id, dependee in sorted(wanted - recorded):
+            processes.add_dependency(tx, task_id=task_id, depends_on=dependee)
+        for task_id, dependee in sorted(recorded - wanted):
+            if task_id not in unfinished:
+                processes.delete_dependency(tx, task_id=task_id, depends_on=dependee)
+
+
+def _by_key(rows: list[QueuedTask]) -> dict[Key, QueuedTask]:
+    return {(row.task_class, row.entity, row.part): row for row in rows}
 
 
 def _refuse_states(process: MainProcess, tasks: list[Task], rows: dict[Key, QueuedTask]) -> None:

@@ -32,6 +32,7 @@ class Rescheduler:
     def __init__(self, database: Database, events: Events, round_seconds: float) -> None:
         self._database = database
         self.round_seconds = round_seconds
+        self.rescheduled = 0  # tasks, since it was made
         self._dead_leases = DeadLeases(database, events, actor=ACTOR, limit_of=_max_rescues, of_tasks=True)
         self._heartbeats = Heartbeats(database)
 
@@ -41,6 +42,7 @@ class Rescheduler:
         self._dead_leases.end_all(done)
         if self._database.read(processes.held_steps):
             done.cleared = self._database.transact(self._clear)
+        self.rescheduled += len(done.rescued) + len(done.cleared)
         return done
 
     def longest_lease(self) -> float:

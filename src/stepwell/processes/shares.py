@@ -1,15 +1,31 @@
-"""Promised and delivered shares: how the latest runs of tasks divide among the classes."""
+"""Promised and delivered shares: how slots and the latest runs of tasks divide among the classes."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from stepwell.processes.config import ProcessConfig
+from stepwell.processes.main_process import TaskFactory
 from stepwell.store import Database
 from stepwell.store.engine import processes
 
 # History rows that are read for each run asked for: a run writes at most four, and other work writes there as well.
 _SCANNED_PER_RUN: Final = 50
+
+
+def weights_of(config: ProcessConfig, factory: TaskFactory) -> dict[str, float]:
+    """The priorities by action, as strategies take them. A job that runs several classes has the sum of theirs."""
+    weights: dict[str, float] = {}
+    for name, task in config.tasks.items():
+        if task.priority is None:
+            continue
+        action = name
+        with suppress(Exception):  # a class that no main process uses may have no job; a queueing reports all others
+            action = factory.create(name).action
+        weights[action] = weights.get(action, 0) + task.priority
+    return weights
 
 
 @dataclass(frozen=True, slots=True)

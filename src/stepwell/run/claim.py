@@ -49,6 +49,7 @@ class Claimer:
         self._database = database
         self._worker = worker
         self._strategy = None if strategy is None else strategy.for_worker(worker.slots)
+        self._shares = _SharesOfLimit(strategy)
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
@@ -122,11 +123,17 @@ class Claimer:
         running: Mapping[str, int],
         headroom: Headroom | None,
     ) -> list[Candidate]:
-        """The steps that the strategy grants, then the rest by age, in case a limit excludes some of the first."""
+        """The steps that the strategy grants, then the rest by age, in case a limit excludes some of the first.
+
+        Slots that all workers share because of a limit are divided among all their runs.
+        """
         waiting = Counter(each.action for each in found)
         if headroom is not None:  # do not grant what a limit excludes: the turn would be wasted
-            limit = min(limit, headroom.left(Counter(each.queue for each in found)))
+            queues = Counter(each.queue for each in found)
+            limit = min(limit, headroom.left(queues))
             waiting = Counter({action: headroom.left_of(action, count) for action, count in waiting.items()})
+            if (shared := headroom.shared(queues)) is not None:
+                strategy, running = self._shares.of(shared.slots) or strategy, shared.running
         grants = safe_grants(strategy, limit, waiting, self._weights, running)
         if grants is None:
             return found
@@ -175,6 +182,20 @@ class Claimer:
     def is_there_work(self) -> bool:
         """Whether a claim would find anything; only reads."""
         return self._database.read(lambda tx: claims.has_claimable_steps(tx, worker=self._worker.id)) is not None
+
+
+class _SharesOfLimit:
+    """A strategy that divides the slots of a limit, with its state of the claims since that limit last changed."""
+
+    def __init__(self, strategy: Strategy | None) -> None:
+        self._strategy = strategy
+        self._slots = 0
+        self._made: Strategy | None = None
+
+    def of(self, slots: int) -> Strategy | None:
+        if self._strategy is not None and slots != self._slots:
+            self._slots, self._made = slots, self._strategy.for_worker(slots)
+        return self._made
 
 
 def _set_aside_unreadable(tx: Transaction, steps: list[ClaimedStep], worker: str, now: datetime) -> set[int]:

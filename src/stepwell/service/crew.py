@@ -77,6 +77,10 @@ class Crew:
             for loop in [self._first, *self._others]:
                 loop.stop(at_once=True)
 
+    def finish(self) -> None:
+        """Take no new work and wait for what runs, as the first `stop` does. Repeated calls change nothing."""
+        self._first.stop()
+
     def _on_signal(self) -> None:
         is_first = self._stop_requested_at is None
         self.stop()

@@ -27,6 +27,14 @@ KEYS_AT_ONCE: Final = 500
 _OF_CODE: Final = "max_running of "  # prefix of a setting's name, repeated in `code_limits` (store/sql/limits.sql)
 
 
+@dataclass(frozen=True, slots=True)
+class SharedSlots:
+    """Slots that all workers share because of a limit, and how many of them each action has."""
+
+    slots: int
+    running: Mapping[str, int]
+
+
 @dataclass(slots=True)
 class Headroom:
     """How much of each limit is left during one claim."""
@@ -35,6 +43,7 @@ class Headroom:
     queues: dict[str, int]
     actions: dict[str, int]
     aliases: Mapping[str, str] = field(default_factory=dict)  # former names count as the action that they are now
+    running: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by queue and action, in all workers
 
     def take(self, queue: str, action: str) -> bool:
         """Count one more step against the limits; False if one of them is reached."""
@@ -58,6 +67,20 @@ class Headroom:
         """At most how many of the waiting steps of this action may start."""
         return min(waiting, self.actions.get(self.aliases.get(action, action), waiting))
 
+    def shared(self, queues: Collection[str]) -> SharedSlots | None:
+        """The slots of the one limit that covers all these queues; None if there is no such limit."""
+        if len(queues) == 1 and (queue := next(iter(queues))) in self.queues:
+            left: int | None = self.queues[queue]
+            lanes = {lane: count for lane, count in self.running.items() if lane[0] == queue}
+        else:
+            left, lanes = self.total, dict(self.running)
+        if left is None:
+            return None
+        running: Counter[str] = Counter()
+        for (_, action), count in lanes.items():
+            running[action] += count
+        return SharedSlots(left + running.total(), running)
+
     def full_queues(self) -> list[str]:
         return [queue for queue, room in self.queues.items() if room == 0]
 
@@ -72,11 +95,13 @@ def headroom_for_claim(tx: Transaction) -> Headroom:
     aliases = {row.name: row.alias_of for row in verbs.aliases(tx)}
     queues: Counter[str] = Counter()
     actions: Counter[str] = Counter()
+    lanes: dict[tuple[str, str], int] = {}
     for count in verbs.running_by_lane(tx):  # after taking the lock, so that earlier claims are visible
+        lanes[count.queue, count.action] = count.running
         queues[count.queue] += count.running
         actions[aliases.get(count.action, count.action)] += count.running
     counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
-    headroom = Headroom(None, {}, {}, aliases)
+    headroom = Headroom(None, {}, {}, aliases, lanes)
     for row in limits:
         if row.kind == "total":
             headroom.total = max(0, row.maximum - queues.total())

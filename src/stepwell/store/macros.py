@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from stepwell.model.reasons import NOT_COMPLETED
 from stepwell.model.states import TRANSITIONS, Mover
+from stepwell.model.task_states import TASK_STATES
 from stepwell.store import values_of_sql
 from stepwell.store.execution import execution_of
 
@@ -201,18 +203,21 @@ def _lease_is_dead(arguments: str) -> str:
 
 
 def _task_state(arguments: str) -> str:
-    """The state of a task of a main process, by its `step, worker, time`. A task without a step is completed.
+    """The state of a task of a main process, by its `step, worker, time`: `TASK_STATES` in SQL.
 
     What was ended from outside while it ran is running until its process has ended: another run must not begin.
+    A task whose step is no longer there is completed.
     """
     step = _split(arguments)[0]
     dead = _lease_is_dead(arguments)
+    by_state = "\n".join(
+        f"     WHEN {step}.state = '{state}' THEN '{task_state}'" for state, task_state in TASK_STATES.items()
+    )
     return (
         f"CASE WHEN {step}.state = 'Running' AND {step}.lease_worker IS NOT NULL AND {dead} THEN 'dead'\n"
-        f"     WHEN {step}.state = 'Running' OR {step}.lease_worker IS NOT NULL AND NOT {dead} THEN 'running'\n"
-        f"     WHEN {step}.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') THEN 'error'\n"
-        f"     WHEN {step}.state = 'Pending' AND {step}.reason = 'not_completed' THEN 'not_completed'\n"
-        f"     WHEN {step}.state IN ('Pending', 'Dispatched') THEN 'new' ELSE 'completed' END"
+        f"     WHEN {step}.lease_worker IS NOT NULL AND NOT {dead} THEN 'running'\n"
+        f"     WHEN {step}.state = 'Pending' AND {step}.reason = '{NOT_COMPLETED}' THEN 'not_completed'\n"
+        f"{by_state}\n     ELSE 'completed' END"
     )
 
 

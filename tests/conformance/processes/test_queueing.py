@@ -6,46 +6,100 @@ from typing import Any
 
 import pytest
 
-from stepwell import State, Stepwell
-from stepwell.processes.beats import QueueBeat
-from stepwell.processes.errors import TaskStateError
-from stepwell.processes.main_process import MainProcess
+from stepwell import NewStep, State, Stepwell, current_step
+from stepwell.model.task_states import TaskState
+from stepwell.processes.errors import QueueingError, TaskStateError
+from stepwell.store import Transaction
 from stepwell.testing import ManualClock
-from tests.conformance.processes.crystal import Tasks
+from tests.conformance.processes.crystal import Tasks, refuse
+
+# What a queueing does with a task in each state: in a main process where it depends on nothing, and where it does.
+RULES: list[tuple[TaskState, str, str]] = [
+    ("new", "kept", "kept"),
+    ("completed", "made new", "made new"),
+    ("error", "made new", "made new"),
+    ("running", "refused", "passed over"),
+    ("dead", "refused", "refused"),
+    ("not_completed", "refused", "refused"),
+]
+TABLES = ("steps", "step_transitions", "steps_agenda", "steps_tasks", "steps_task_dependencies")
 
 
-def test_a_new_task_stays_and_keeps_its_place(app: Stepwell) -> None:
-    tasks = Tasks(app)
-    first = tasks.processes.queue("both")
-    assert len(first.new) == 2
-    again = tasks.processes.queue("both")
-    assert (again.new, sorted(again.kept)) == ([], sorted(first.new))
-    assert len(app.steps()) == 2
+def rows_of(app: Stepwell) -> dict[str, Any]:
+    """Everything that a queueing writes."""
+
+    def look(tx: Transaction) -> dict[str, Any]:
+        return {table: sorted(tx.fetch(f"SELECT * FROM {table}", {}), key=repr) for table in TABLES}
+
+    return app.database.read(look)
 
 
-def test_a_completed_task_and_one_in_error_are_succeeded_by_new_steps(app: Stepwell) -> None:
+@pytest.mark.parametrize("main_process", ["free", "bound"])
+@pytest.mark.parametrize(("state", "free", "bound"), RULES, ids=lambda value: str(value))
+def test_what_a_queueing_does_with_a_task_follows_from_its_state(
+    app: Stepwell, clock: ManualClock, main_process: str, state: TaskState, free: str, bound: str
+) -> None:
+    expected = free if main_process == "free" else bound
     tasks = Tasks(app, max_error_tries=1)
+    with tasks.brought_to(state, "dependent", "dependent", clock):
+        step, before = tasks.step_of("dependent"), rows_of(app)
+        if expected == "refused":
+            with pytest.raises(TaskStateError) as caught:
+                tasks.processes.queue(main_process)
+            assert (caught.value.task_class, caught.value.state) == ("dependent", state)
+            assert (caught.value.part, caught.value.step_id) == ("1/1", step)
+            assert rows_of(app) == before  # the other task of the main process is rolled back, too
+            return
+        queued = tasks.processes.queue(main_process)
+        other = tasks.step_of("other")
+        assert queued.kept == ([step] if expected == "kept" else [])
+        assert queued.passed_over == ([step] if expected == "passed over" else [])
+        assert sorted(queued.new) == sorted({other, tasks.step_of("dependent")} - {step})
+        assert tasks.states()["dependent"] == ("running" if expected == "passed over" else "new")
+        assert tasks.states()["other"] == "new"
 
-    def broken() -> None:
-        raise ValueError("no")
 
-    tasks.does["dependee"] = broken
-    first = tasks.processes.queue("both")
+def test_a_refused_queueing_names_every_task_that_stands_in_the_way(app: Stepwell) -> None:
+    tasks = Tasks(app)
+    tasks.not_completed("other")
+    tasks.not_completed("dependee")
+    tasks.processes.queue("both")
     app.run_until_idle()
-    assert tasks.states() == {"other": "completed", "dependee": "error"}
-    second = tasks.processes.queue("both")
-    assert len(second.new) == 2
-    assert not set(second.new) & set(first.new)
-    assert tasks.states() == {"other": "new", "dependee": "new"}
+    with pytest.raises(TaskStateError) as caught:
+        tasks.processes.queue("both")
+    other, dependee = tasks.step_of("other"), tasks.step_of("dependee")
+    reason = "is not_completed: it has to be rescheduled first (`stepwell heartbeat reschedule`, or `stepwell up`)"
+    assert str(caught.value) == (
+        f"main process 'both' is not queued: task 'dependee' (step {dependee}) {reason}; "
+        f"task 'other' (step {other}) {reason}"
+    )
+
+
+def test_queueing_again_keeps_the_place_in_line(app: Stepwell) -> None:
+    tasks = Tasks(app)
+    tasks.processes.queue("dependee")
+    tasks.processes.queue("both")  # `other` stands behind it
+    for _ in range(3):
+        tasks.processes.queue("both")
+        tasks.processes.queue("dependee")
+    assert len(app.steps()) == 2
+    app.run_until_idle(slots=1)
+    assert tasks.runs == ["dependee", "other"]
+
+
+def test_a_completed_task_is_succeeded_by_a_new_step_and_its_history_stays(app: Stepwell) -> None:
+    tasks = Tasks(app)
+    (first,) = tasks.processes.queue("dependee").new
+    app.run_until_idle()
+    (second,) = tasks.processes.queue("dependee").new
+    assert app.step(first).state is State.COMPLETED
+    assert app.step(second).state is State.PENDING
+    assert tasks.step_of("dependee") == second
 
 
 def test_errors_are_counted_and_the_last_try_is_an_error(app: Stepwell, clock: ManualClock) -> None:
     tasks = Tasks(app, max_error_tries=3)
-
-    def broken() -> None:
-        raise ValueError("no")
-
-    tasks.does["other"] = broken
+    tasks.does["other"] = refuse
     tasks.processes.queue("both")
     for _ in range(10):
         app.run_until_idle()
@@ -54,163 +108,123 @@ def test_errors_are_counted_and_the_last_try_is_an_error(app: Stepwell, clock: M
     assert tasks.states()["other"] == "error"
 
 
-def test_a_not_completed_task_fails_the_whole_queueing_until_it_is_rescheduled(
-    app: Stepwell, clock: ManualClock
-) -> None:
-    tasks = Tasks(app)
-    tasks.not_completed("other")
+def test_between_two_error_tries_a_task_is_new(app: Stepwell) -> None:
+    tasks = Tasks(app, max_error_tries=2)
+    tasks.does["other"] = refuse
     tasks.processes.queue("both")
     app.run_until_idle()
-    assert tasks.states() == {"other": "not_completed", "dependee": "completed"}
-    with pytest.raises(
-        TaskStateError, match=r"task 'other' .* is not_completed: it has to be rescheduled first"
-    ) as caught:
-        tasks.processes.queue("both")
-    assert (caught.value.task_class, caught.value.state) == ("other", "not_completed")
-    assert tasks.states()["dependee"] == "completed"  # rolled back
-    tasks.processes.reschedule()
     assert tasks.states()["other"] == "new"
     assert tasks.processes.queue("both").kept == [tasks.step_of("other")]
 
 
-def test_a_running_task_fails_the_queueing_and_rolls_it_back_unless_it_depends_on_another(app: Stepwell) -> None:
-    tasks = Tasks(app)
-    seen: list[Any] = []
-
-    def queue_pair() -> None:
-        seen.append(tasks.processes.queue("pair"))
-
-    tasks.does["dependent"] = queue_pair
-
-    def queue_again() -> None:
-        with pytest.raises(TaskStateError, match=r"task 'other' .* is running: wait until it has ended"):
-            tasks.processes.queue("both")
-        seen.append(tasks.states()["dependee"])
-
-    tasks.does["other"] = queue_again
-    tasks.processes.queue("dependent")
-    app.run_until_idle()
-    assert seen[0].passed_over == [tasks.step_of("dependent")]
-    assert len(seen[0].new) == 1
-    tasks.processes.queue("both")
-    app.run_until_idle()
-    assert len(seen) == 2
-
-
 def test_a_step_that_was_succeeded_cannot_be_retried(app: Stepwell) -> None:
     tasks = Tasks(app, max_error_tries=1)
-
-    def broken() -> None:
-        raise ValueError("no")
-
-    tasks.does["other"] = broken
+    tasks.does["other"] = refuse
     tasks.processes.queue("both")
     app.run_until_idle()
     old = tasks.step_of("other")
     tasks.processes.queue("both")
-    with pytest.raises(Exception, match="is not the current one of its task any more"):
+    with pytest.raises(Exception, match="is no longer the current one of its task"):
         app.retry(old, who="ada")
     assert app.step(old).state is State.FAILED
 
 
-def test_a_task_runs_in_the_parts_of_its_entities(app: Stepwell) -> None:
+def split(app: Stepwell, resources: int, entity: str = "customers.id", **settings: Any) -> Any:
+    return app.main_processes.configure(
+        {
+            "main_processes": {"nightly": {"tasks": [{"class": "sync"}]}},
+            "tasks": {"sync": {"class": "sync", "timeout": 60, "cooldown": 5, "range_strategy": "HashRange",
+                               "resources": resources, "entity_uid": entity}},
+            **settings,
+        }
+    )  # fmt: skip
+
+
+def test_a_task_runs_in_the_parts_of_its_entities_and_reads_its_part_from_its_step(app: Stepwell) -> None:
     found: list[str] = []
 
     @app.job()
     def sync() -> None:
-        from stepwell import current_step
+        step = current_step()
+        found.append(step.partition.characters)
+        assert step.relatable is not None
+        assert step.relatable[0] == "customers.id"
 
-        found.append(current_step().partition.characters)
-
-    processes = app.main_processes.configure(
-        {
-            "main_processes": {"nightly": {"tasks": [{"class": "sync"}]}},
-            "tasks": {"sync": {"class": "sync", "timeout": 60, "cooldown": 5, "range_strategy": "HashRange",
-                               "resources": 3, "entity_uid": "customers.id"}},
-        }
-    )  # fmt: skip
+    processes = split(app, 3)
     processes.queue("nightly")
     app.run_until_idle()
     assert sorted(found) == ["012345", "6789a", "bcdef"]
     assert [task.part for task in processes.tasks()] == ["1/3", "2/3", "3/3"]
 
 
-class Recorder:
-    """A queuer that records what it is told; `answers` are what its callbacks return or raise."""
+def test_a_part_that_is_running_fails_the_queueing_of_all_parts(app: Stepwell) -> None:
+    refused: list[str] = []
 
-    def __init__(self, tasks: Tasks, names: list[str]) -> None:
-        self.tasks = tasks
-        self.names = names
-        self.calls: list[tuple[str, Any]] = []
-        self.errors: list[Exception] = []
-        self.answers: dict[tuple[str, str], Any] = {}
+    @app.job()
+    def sync() -> None:
+        if current_step().partition.number == 2:
+            with pytest.raises(TaskStateError) as caught:
+                processes.queue("nightly")
+            refused.append(caught.value.part)
 
-    def get_next_main_processes(self) -> list[MainProcess]:
-        processes = self.tasks.processes
-        return [MainProcess.create(processes.config, processes.task_factory, name, {"of": name}) for name in self.names]
-
-    def queueing_start(self, main_process: MainProcess) -> bool:
-        return self._called("start", main_process)
-
-    def queueing_stop(self, main_process: MainProcess) -> bool:
-        return self._called("stop", main_process)
-
-    def queueing_failed(self, main_process: MainProcess, error: Exception) -> None:
-        self.errors.append(error)
-        self._called("failed", main_process)
-
-    def _called(self, what: str, process: MainProcess) -> bool:
-        self.calls.append((what, process.data["of"]))
-        answer = self.answers.get((what, process.key), True)
-        if isinstance(answer, Exception):
-            raise answer
-        return bool(answer)
+    processes = split(app, 3)
+    processes.queue("nightly")
+    app.run_until_idle(slots=1)
+    assert refused == ["2/3"]
 
 
-def beat(app: Stepwell, queuer: Recorder) -> None:
-    QueueBeat(app.database, app.process_engine.queueing, queuer, 5.0).round(())
+def test_a_class_is_split_otherwise_only_after_all_old_parts_have_ended(app: Stepwell) -> None:
+    app.job(name="sync")(lambda: None)
+    split(app, 2).queue("nightly")
+    three = split(app, 3)
+    with pytest.raises(TaskStateError, match="split otherwise before; wait until that part has ended"):
+        three.queue("nightly")
+    app.run_until_idle()
+    assert len(three.queue("nightly").new) == 3
+    assert [task.part for task in three.tasks()] == ["1/3", "2/3", "3/3"]
+    app.run_until_idle()
+    other = split(app, 3, entity="orders.id")
+    other.queue("nightly")
+    assert {task.entity for task in other.tasks()} == {"orders.id"}
+
+
+class Drafts:
+    """A factory that makes every task of one job, with arguments or settings of its own."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def create(self, task_class: str) -> Any:
+        return self.made
+
+
+def test_a_factory_may_give_a_task_arguments_and_another_job(app: Stepwell) -> None:
+    tasks = Tasks(app)
+    got: list[int] = []
+
+    @app.job()
+    def count(days: int) -> None:
+        got.append(days)
+
+    tasks.processes.queue("dependee", task_factory=Drafts(count.options(priority="high").draft(days=7)))
+    step = app.step(tasks.step_of("dependee"))
+    assert (step.action, step.label, step.priority, step.timeout) == ("count", "dependee", "high", 60)
+    app.run_until_idle()
+    assert got == [7]
+    assert tasks.states() == {"dependee": "completed"}
 
 
 @pytest.mark.parametrize(
-    ("callback", "answer"),
-    [("start", False), ("start", RuntimeError("no")), ("stop", False), ("stop", RuntimeError("no"))],
+    ("made", "message"),
+    [
+        ("sync", "the task factory returned 'sync' for 'dependee': return a job, or a draft of one"),
+        (None, "the task factory returned None for 'dependee'"),
+        (NewStep(action="other", key="k", index=2), "a draft of 'other' with index, key: a task stands alone"),
+    ],
 )
-def test_a_callback_that_refuses_or_raises_harms_no_other_main_process(
-    app: Stepwell, callback: str, answer: Any
-) -> None:
+def test_what_a_factory_must_not_return_is_refused(app: Stepwell, made: Any, message: str) -> None:
     tasks = Tasks(app)
-    queuer = Recorder(tasks, ["dependee", "both"])
-    queuer.answers[callback, "dependee"] = answer
-    beat(app, queuer)
-    assert ("stop", "both") in queuer.calls
-    assert tasks.states() == {"other": "new", "dependee": "new"}
-
-
-def test_a_failed_queueing_is_a_row_and_its_queuer_is_told_with_a_task_state_error(app: Stepwell) -> None:
-    tasks = Tasks(app)
-    tasks.not_completed("other")
-    queuer = Recorder(tasks, ["both", "dependee"])
-    beat(app, queuer)
-    app.run_until_idle()
-    queuer.answers["failed", "both"] = RuntimeError("no")
-    queuer.calls.clear()
-    beat(app, queuer)
-    assert queuer.calls == [("start", "both"), ("failed", "both"), ("start", "dependee"), ("stop", "dependee")]
-    assert isinstance(queuer.errors[0], TaskStateError)
-    (row,) = tasks.processes.failed_queueings()
-    assert (row.main_process, row.error, row.task_class, row.task_state) == (
-        "both", "TaskStateError", "other", "not_completed",
-    )  # fmt: skip
-    summary = app.explain(tasks.step_of("other")).summary
-    assert "waits for the reschedule beat" in summary
-    assert "the queueing of main process both failed" in summary
-
-
-def test_a_factory_that_raises_fails_only_its_own_main_process(app: Stepwell) -> None:
-    tasks = Tasks(app)
-    queuer = Recorder(tasks, ["both", "dependee"])
-    app.jobs.remove("other")
-    beat(app, queuer)
-    assert tasks.states() == {"dependee": "new"}
-    (row,) = tasks.processes.failed_queueings("both")
-    assert row.error == "UnknownAction"
+    before = rows_of(app)
+    with pytest.raises(QueueingError, match=message):
+        tasks.processes.queue("dependee", task_factory=Drafts(made))
+    assert rows_of(app) == before

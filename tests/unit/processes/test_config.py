@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stepwell import Stepwell
 from stepwell.model.errors import ConfigError, StepwellError
-from stepwell.processes.config import ProcessConfig
-from stepwell.processes.config_items import TaskEntry
+from stepwell.processes.config import MainProcessConfig, ProcessConfig, TaskConfig, TaskEntry
+from stepwell.service.config.kinds import as_toml
 from stepwell.share import DivideTotalValueEqually, HashRange, SortByDateCreated
 
 CRYSTAL = Path(__file__).parent / "crystal.toml"
@@ -156,7 +160,7 @@ def test_names_must_be_unique_and_an_unused_task_is_allowed():
     assert "spare" in config.tasks
     twice = {"a": {"name": "same", "tasks": [{"class": "sync"}]}, "b": {"name": "same", "tasks": [{"class": "sync"}]}}
     assert problems_of(settings(main_processes=twice)) == [
-        "main processes: main_processes.b: 'same' already is the key or the name of 'a'"
+        "main processes: main_processes.b: 'same' is already the key or the name of 'a'"
     ]
 
 
@@ -173,3 +177,132 @@ def test_a_job_can_stand_for_its_name():
 def test_an_unknown_main_process_is_refused_with_a_suggestion():
     with pytest.raises(StepwellError, match="unknown main process 'nightley'; did you mean nightly"):
         ProcessConfig.of(settings()).main_process("nightley")
+
+
+EVERY_KEY: dict[str, Any] = {
+    "max_execution_slots": 7,
+    "sleep_time_seconds": 0.5,
+    "run_time_seconds": 45,
+    "max_error_tries": 2,
+    "max_not_completed": 3,
+    "max_rescues": 4,
+    "priority_strategy": "DivideTotalValueEqually",
+    "main_processes": {
+        "nightly": {"name": "Nightly", "tasks": [{"class": "sync"}, {"class": "report", "depend_on": ["sync"]}]},
+        "hourly": {"tasks": [{"class": "report", "depend_on": "sync"}]},
+    },
+    "tasks": {
+        "first": {"class": "sync", "timeout": 60, "cooldown": 5.5, "range_strategy": "HashRange", "resources": 4,
+                  "entity_uid": "shop.customers.id", "priority": 20},
+        "second": {"class": "report", "timeout": 0, "cooldown": 1, "range_strategy": "UniqueId", "priority": 0.5},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["toml", "yaml", "yml", "python"])
+def test_every_key_means_the_same_in_toml_yaml_and_python(tmp_path: Path, suffix: str) -> None:
+    if suffix == "python":
+        config = ProcessConfig.of(EVERY_KEY)
+    else:
+        file = tmp_path / f"processes.{suffix}"
+        lines = [f"{key} = {as_toml(value)}" for key, value in EVERY_KEY.items()]
+        file.write_text("\n".join(lines) if suffix == "toml" else json.dumps(EVERY_KEY, indent=1))
+        config = ProcessConfig.load(file)
+    assert config == ProcessConfig(
+        max_execution_slots=7,
+        sleep_time_seconds=0.5,
+        run_time_seconds=45,
+        max_error_tries=2,
+        max_not_completed=3,
+        max_rescues=4,
+        priority_strategy="DivideTotalValueEqually",
+        main_processes={
+            "nightly": MainProcessConfig(
+                key="nightly",
+                name="Nightly",
+                tasks=(TaskEntry(task_class="sync"), TaskEntry(task_class="report", depend_on=("sync",))),
+            ),
+            "hourly": MainProcessConfig(
+                key="hourly", name="hourly", tasks=(TaskEntry(task_class="report", depend_on=("sync",)),)
+            ),
+        },
+        tasks={
+            "sync": TaskConfig(
+                task_class="sync",
+                timeout=60,
+                cooldown=5.5,
+                range_strategy="HashRange",
+                resources=4,
+                entity_uid="shop.customers.id",
+                priority=20,
+            ),
+            "report": TaskConfig(task_class="report", timeout=0, cooldown=1, priority=0.5),
+        },
+    )
+
+
+def test_strategies_may_be_the_classes_themselves_or_have_the_names_of_crystal() -> None:
+    task = {"class": "sync", "timeout": 1, "cooldown": 1, "resources": 2, "entity_uid": "customers.id", "priority": 1}
+    for priority, split in (
+        (DivideTotalValueEqually, HashRange),
+        ("DivideTotalValueEquallyPriorityStrategy", "HashRangeStrategy"),
+    ):
+        config = ProcessConfig.of(settings(priority_strategy=priority, tasks={"t": {**task, "range_strategy": split}}))
+        assert isinstance(config.strategy(), DivideTotalValueEqually)
+        assert len(config.tasks["sync"].partitions()) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"tasks": []}, "tasks: is missing or empty; expected a table"),
+        ({"tasks": 5}, "tasks: expected a table"),
+        ({"tasks": {"sync": 5}}, "tasks.sync: 5: expected a table with class, timeout and cooldown"),
+        ({"tasks": {"a": {"timeout": 1, "cooldown": 1}}}, "tasks.a: class is missing; it is the name of a job"),
+        ({"tasks": {"a": {"class": 7, "timeout": 1, "cooldown": 1}}}, "tasks.a.class: 7: expected the name of a job"),
+        ({"tasks": {"a": {"class": "sync"}}}, "tasks.a: timeout is missing; it is a number of seconds"),
+        ({"priority_strategy": "Best"}, 'priority_strategy: "Best": expected "SortByDateCreated"'),
+        ({"run_time_seconds": -1}, "run_time_seconds: -1: expected at least 0.05 seconds"),
+        ({"main_processes": {"m": {"tasks": []}}}, "main_processes.m.tasks: expected a list of tasks"),
+        ({"main_processes": {"m": {"tasks": [5]}}}, "main_processes.m.tasks[1]: 5: expected a table with class"),
+        ({"main_processes": {7: {"tasks": []}}}, "main_processes.7: 7: expected text as the key"),
+        ({"main_processes": {"m": {"name": "", "tasks": [{"class": "sync"}]}}}, 'main_processes.m.name: "": expected'),
+        (
+            {"main_processes": {"m": {"tasks": [{"class": "sync", "depend_on": [None]}]}}},
+            "main_processes.m.tasks[1].depend_on: null: expected the class of a task",
+        ),
+        (
+            {"main_processes": {"m": {"tasks": [{"class": "sync"}, {"class": "sync"}]}}},
+            "main_processes.m.tasks[2].class: class 'sync' is already in this main process",
+        ),
+    ],
+)
+def test_a_problem_names_its_place_and_what_is_expected(changes: dict[str, Any], problem: str) -> None:
+    found = problems_of(settings(**changes))
+    assert any(text.startswith(f"main processes: {problem}") for text in found), found
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["sync", "", "HashRange", "a.b"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["class", "tasks", "timeout", "priority", "depend_on", "name", "x"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from([*EVERY_KEY, "other"]), values))
+def test_whatever_a_configuration_contains_it_is_accepted_or_refused_with_its_problems(given: dict[str, Any]) -> None:
+    with suppress(ConfigError):
+        ProcessConfig.of(given)
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    for name in ("none.toml", "none.yaml"):
+        with pytest.raises(ConfigError, match=name):
+            ProcessConfig.load(tmp_path / name)
+    twice = tmp_path / "twice.yaml"
+    twice.write_text("tasks: 1\ntasks: 2\n")
+    with pytest.raises(ConfigError, match=r"twice\.yaml:2"):
+        ProcessConfig.load(twice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter, deque
 from collections.abc import Mapping
 from itertools import pairwise
@@ -51,6 +52,26 @@ def test_claims_ahead_of_the_slots_make_exact_shares_too(window: int, ends: int)
             line.extend([action] * count)
         ran.update(line.popleft() for _ in range(ends))
     assert all(abs(ran[action] - 100 * weight) <= window for action, weight in WEIGHTS.items())
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_workers_that_share_slots_make_exact_shares_although_none_is_a_whole_number(workers: int) -> None:
+    """Twelve slots, and shares of 7.06, 3.53 and 1.41; every run takes three rounds of its worker."""
+    weights, slots, chance = {"mail": 20, "report": 10, "sync": 4}, 12, random.Random(1)
+    turns = [SharesOverTime(slots) for _ in range(workers)]
+    runs: list[deque[list[str]]] = [deque([[], [], []]) for _ in range(workers)]
+    ran: Counter[str] = Counter()
+    while ran.total() < 2_000:
+        which = chance.randrange(workers)
+        runs[which].popleft()
+        held = Counter(action for each in runs for together in each for action in together)
+        free = min(slots - held.total(), 5 if workers > 1 else slots)
+        waiting = dict.fromkeys(weights, free)  # a claim looks no further than it can take
+        granted = Counter(turns[which].grants(free, waiting, weights, held))
+        runs[which].append(list(granted.elements()))
+        ran += granted
+    for action, weight in weights.items():
+        assert ran[action] / ran.total() == pytest.approx(weight / 34, rel=0.05)
 
 
 def test_an_action_with_nothing_waiting_saves_up_no_share() -> None:

@@ -8,22 +8,23 @@ from datetime import datetime
 import msgspec
 
 from stepwell.model.states import State
-from stepwell.model.step import Json
+from stepwell.model.step import Json, Priority
+from stepwell.model.task_states import TaskState
 from stepwell.store.statement import change, change_and_wake, query
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
 
 class QueuedTask(msgspec.Struct, frozen=True):
-    """A task with the state that follows from its live step; `none` if it never had one."""
+    """A task with the state that follows from its live step."""
 
     id: int
     task_class: str
     entity: str
     part: str
     main_process: str
-    step_id: int | None
-    state: str
+    step_id: int | None  # None only until the queueing that has added the task creates it
+    state: TaskState
 
 
 class ListedTask(QueuedTask, frozen=True):
@@ -47,6 +48,13 @@ class TaskOfStep(msgspec.Struct, frozen=True):
     has_dependents: bool
 
 
+class Dependency(msgspec.Struct, frozen=True):
+    """A task, and a class that it depends on."""
+
+    task_id: int
+    depends_on: str
+
+
 class UnmetDependency(msgspec.Struct, frozen=True):
     """A dependee that keeps a task from being complete."""
 
@@ -66,11 +74,14 @@ class CompletedTask(msgspec.Struct, frozen=True):
     arguments: Json
     label: str | None
     queue: str
+    priority: Priority
     max_retries: int
     timeout: float
     cooldown: float
     relatable_type: str | None
     relatable_id: str | None
+    concurrency_key: str | None
+    concurrency_limit: int
 
 
 class FailedQueueing(msgspec.Struct, frozen=True):
@@ -82,12 +93,13 @@ class FailedQueueing(msgspec.Struct, frozen=True):
     error: str
     message: str
     task_class: str | None
-    task_state: str | None
+    task_state: TaskState | None
     step_id: int | None
+    resolved_at: datetime | None  # when the main process was queued again
 
 
 class ExplainedTask(msgspec.Struct, frozen=True):
-    """The task of a step, and the newest failure to queue it again."""
+    """The task of a step, and the newest failure to queue it again, with the main process that was not queued."""
 
     id: int
     task_class: str
@@ -136,12 +148,18 @@ def make_task_new(
 def delete_task(tx: Transaction, *, id: int) -> int: ...
 
 
-@change
-def clear_dependencies(tx: Transaction, *, task_id: int) -> int: ...
+@query
+def dependencies_of_classes(tx: Transaction, *, classes: Sequence[str]) -> list[Dependency]:
+    """What the tasks of these classes depend on."""
+    ...
 
 
 @change
 def add_dependency(tx: Transaction, *, task_id: int, depends_on: str) -> int: ...
+
+
+@change
+def delete_dependency(tx: Transaction, *, task_id: int, depends_on: str) -> int: ...
 
 
 @query
@@ -149,8 +167,8 @@ def tasks_of_steps(tx: Transaction, *, ids: Sequence[int]) -> list[TaskOfStep]: 
 
 
 @query
-def lock_with_dependencies(tx: Transaction, *, ids: Sequence[int]) -> list[int]:
-    """Lock tasks together with those that they depend on, and those that depend on them."""
+def lock_with_dependencies(tx: Transaction, *, step_ids: Sequence[int]) -> list[int]:
+    """Lock the tasks of these steps together with those that they depend on, and those that depend on them."""
     ...
 
 
@@ -206,7 +224,7 @@ def add_failed_queueing(
     error: str,
     message: str,
     task_class: str | None,
-    task_state: str | None,
+    task_state: TaskState | None,
     step_id: int | None,
     now: datetime,
 ) -> int: ...
@@ -214,6 +232,10 @@ def add_failed_queueing(
 
 @change
 def delete_old_failed_queueings(tx: Transaction, *, main_process: str, kept: int) -> int: ...
+
+
+@change
+def resolve_failed_queueings(tx: Transaction, *, main_process: str, now: datetime) -> int: ...
 
 
 @query

@@ -12,7 +12,7 @@ SELECT id FROM steps_tasks WHERE task_class @in(:classes text) ORDER BY id @post
 -- name: tasks_of_classes(classes, now)
 -- A statement of its own after the lock: it sees what the queueing that held the lock has written.
 SELECT t.id, t.task_class, t.entity, t.part, t.main_process, t.step_id,
-       CASE WHEN t.step_id IS NULL THEN 'none' ELSE @task_state(s, w, @time(:now)) END AS state
+       @task_state(s, w, @time(:now)) AS state
 FROM steps_tasks t LEFT JOIN steps s ON s.id = t.step_id LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE t.task_class @in(:classes text)
 ORDER BY t.id;
@@ -25,12 +25,15 @@ WHERE id = :id;
 -- name: delete_task(id)!
 DELETE FROM steps_tasks WHERE id = :id;
 
--- name: clear_dependencies(task_id)!
-DELETE FROM steps_task_dependencies WHERE task_id = :task_id;
+-- name: dependencies_of_classes(classes)
+SELECT d.task_id, d.depends_on FROM steps_tasks t JOIN steps_task_dependencies d ON d.task_id = t.id
+WHERE t.task_class @in(:classes text);
 
 -- name: add_dependency(task_id, depends_on)!
-INSERT INTO steps_task_dependencies (task_id, depends_on) VALUES (:task_id, :depends_on)
-ON CONFLICT (task_id, depends_on) DO NOTHING;
+INSERT INTO steps_task_dependencies (task_id, depends_on) VALUES (:task_id, :depends_on);
+
+-- name: delete_dependency(task_id, depends_on)!
+DELETE FROM steps_task_dependencies WHERE task_id = :task_id AND depends_on = :depends_on;
 
 -- name: tasks_of_steps(ids)
 -- Steps that belong to main processes, with their tasks; a step without one was succeeded by another.
@@ -40,17 +43,19 @@ SELECT s.id AS step_id, s.state, s.has_children, t.id AS task_id, t.task_class, 
 FROM steps s LEFT JOIN steps_tasks t ON t.step_id = s.id
 WHERE s.id @in(:ids bigint);
 
--- name: lock_with_dependencies(ids)
--- These tasks, those that they depend on, and those that depend on them: of two transactions that end two of them, the
--- second one sees both ends.
+-- name: lock_with_dependencies(step_ids)
+-- The tasks whose live steps these are, those that they depend on, and those that depend on them: of two transactions
+-- that end two of them, the second one sees both ends. All in one statement and in one order, so that two such
+-- transactions wait for each other instead of deadlocking.
 SELECT id FROM steps_tasks
-WHERE id @in(SELECT t.id FROM steps_tasks t WHERE t.id @in(:ids bigint)
+WHERE id @in(SELECT t.id FROM steps_tasks t WHERE t.step_id @in(:step_ids bigint)
              UNION
-             SELECT e.id FROM steps_task_dependencies d JOIN steps_tasks e ON e.task_class = d.depends_on
-             WHERE d.task_id @in(:ids bigint)
+             SELECT e.id FROM steps_tasks t JOIN steps_task_dependencies d ON d.task_id = t.id
+                              JOIN steps_tasks e ON e.task_class = d.depends_on
+             WHERE t.step_id @in(:step_ids bigint)
              UNION
              SELECT d.task_id FROM steps_tasks t JOIN steps_task_dependencies d ON d.depends_on = t.task_class
-             WHERE t.id @in(:ids bigint))
+             WHERE t.step_id @in(:step_ids bigint))
 ORDER BY id @postgres(FOR UPDATE);
 
 -- name: dependents_of(ids)
@@ -77,8 +82,8 @@ WHERE t.id @in(:ids bigint)
 ORDER BY t.id, e.id;
 
 -- name: completed_tasks(ids)
-SELECT t.id AS task_id, s.id AS step_id, s.action, s.arguments, s.label, s.queue, s.max_retries, s.timeout, s.cooldown,
-       s.relatable_type, s.relatable_id
+SELECT t.id AS task_id, s.id AS step_id, s.action, s.arguments, s.label, s.queue, s.priority, s.max_retries, s.timeout,
+       s.cooldown, s.relatable_type, s.relatable_id, s.concurrency_key, s.concurrency_limit
 FROM steps_tasks t JOIN steps s ON s.id = t.step_id
 WHERE t.id @in(:ids bigint) AND s.state IN ('Completed', 'Skipped') AND s.lease_worker IS NULL
 ORDER BY t.id;
@@ -112,23 +117,29 @@ DELETE FROM steps_failed_queueings
 WHERE main_process = :main_process
   AND id <= (SELECT id FROM steps_failed_queueings WHERE main_process = :main_process ORDER BY id DESC LIMIT 1 OFFSET :kept);
 
+-- name: resolve_failed_queueings(main_process, now)!
+-- The main process was queued.
+UPDATE steps_failed_queueings SET resolved_at = :now WHERE main_process = :main_process AND resolved_at IS NULL;
+
 -- name: failed_queueings(main_process, limit)
 -- The newest ones, of one main process or (empty) of all.
-SELECT id, main_process, at, error, message, task_class, task_state, step_id FROM steps_failed_queueings
+SELECT id, main_process, at, error, message, task_class, task_state, step_id, resolved_at FROM steps_failed_queueings
 WHERE :main_process IN ('', main_process) ORDER BY id DESC LIMIT :limit;
 
 -- name: all_tasks(now)
 SELECT t.id, t.task_class, t.entity, t.part, t.main_process, t.step_id, t.priority, t.queued_at,
-       CASE WHEN t.step_id IS NULL THEN 'none' ELSE @task_state(s, w, @time(:now)) END AS state
+       @task_state(s, w, @time(:now)) AS state
 FROM steps_tasks t LEFT JOIN steps s ON s.id = t.step_id LEFT JOIN steps_workers w ON w.id = s.lease_worker
 ORDER BY t.main_process, t.task_class, t.entity, t.id;
 
 -- name: task_of_step(step_id)
--- The task whose live step this is, and the newest failure to queue its main process since the step was created.
-SELECT t.id, t.task_class, t.main_process, f.at, f.message
-FROM steps_tasks t JOIN steps s ON s.id = t.step_id
+-- The task whose live step this is, and the newest failure of a queueing that its state did not allow, or of the main
+-- process that has queued it, if that has not been queued since.
+SELECT t.id, t.task_class, coalesce(f.main_process, t.main_process) AS main_process, f.at, f.message
+FROM steps_tasks t
 LEFT JOIN steps_failed_queueings f ON f.id = (
-    SELECT max(x.id) FROM steps_failed_queueings x WHERE x.main_process = t.main_process AND x.at >= s.created_at)
+    SELECT max(x.id) FROM steps_failed_queueings x
+    WHERE x.resolved_at IS NULL AND (x.step_id = t.step_id OR x.main_process = t.main_process AND x.at >= t.queued_at))
 WHERE t.step_id = :step_id;
 
 -- name: recent_runs(scanned, limit)

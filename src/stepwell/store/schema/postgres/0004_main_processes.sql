@@ -33,6 +33,8 @@ CREATE TABLE steps_failed_queueings (
     message      text NOT NULL,
     task_class   text,          -- of a task-state error: the task, its state, and the step behind it
     task_state   text,
-    step_id      bigint
+    step_id      bigint,
+    resolved_at  timestamptz           -- when the main process was queued again
 );
 CREATE INDEX steps_failed_queueings_by_process ON steps_failed_queueings (main_process, id);
+CREATE INDEX steps_failed_queueings_unresolved ON steps_failed_queueings (main_process) WHERE resolved_at IS NULL;

@@ -11,9 +11,9 @@ from typing import Any, Final, Self
 from stepwell.model.errors import ConfigError, StepwellError
 from stepwell.model.plain_text import escaped
 from stepwell.model.suggest import hint
-from stepwell.processes.config_items import MainProcessConfig, PriorityStrategyName, TaskConfig
-from stepwell.processes.config_reading import read
-from stepwell.processes.config_sources import of_python, read_file
+from stepwell.processes.config.items import MainProcessConfig, PriorityStrategyName, TaskConfig
+from stepwell.processes.config.reading import read
+from stepwell.processes.config.sources import of_python, read_file
 from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated, Strategy
 
 STRATEGIES: Final[Mapping[str, type[Strategy]]] = MappingProxyType(
