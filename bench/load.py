@@ -66,6 +66,7 @@ class Measured:
     value: float | None
     unit: str
     detail: str = ""
+    cpu: float | None = None  # microseconds of all processes for each job
 
     @property
     def shown(self) -> str:
@@ -83,7 +84,7 @@ def middle(figures: Sequence[Measured]) -> Measured:
 
     >>> middle([Measured("chains", "redis", "huey", value, "steps/s", "so many") for value in (7.0, 9.0, 2.0)])
     Measured(name='chains', database='redis', system='huey', value=7.0, unit='steps/s',
-             detail='median of 3 runs, from 2.00 to 9.00; so many')
+             detail='median of 3 runs, from 2.00 to 9.00; so many', cpu=None)
 
     One that could not be measured counts as such, however often the others could.
     """

@@ -1,7 +1,9 @@
 """`python -m bench.pairs CHECKOUT`: this checkout beside another one, alternating in one run on both databases.
 
-A shared machine has its moods, so each figure is taken in pairs, the two checkouts taking turns, and what counts is the
-median of their ratios. Each checkout needs its own virtual environment in `.venv` (`make test` makes one).
+Each figure is taken in pairs, the two checkouts taking turns, and what counts is the median of their ratios. Beside the
+throughput there is the CPU time for each job, of all processes and of PostgreSQL's: on a machine with other work, only
+this one is meaningful. Each checkout needs its own virtual environment in `.venv` (`make test` makes one); both are
+measured by the benchmark of this one.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +34,8 @@ LINES: Final = (
     (PICK_UP, Crew()),
 )
 
+CPU: Final = "CPU µs"
+
 
 def measure(checkout: Path, database: str, work: str, crew: Crew, sizes: Sizes) -> Iterator[Measured]:
     """The figures of one kind of work by one checkout, on a fresh database."""
@@ -39,29 +44,33 @@ def measure(checkout: Path, database: str, work: str, crew: Crew, sizes: Sizes) 
     ]  # fmt: skip
     with scratch() as directory, fresh(database, Path(directory)) as url:
         place = Place(database, url, Path(directory, "ledger"))
-        environment = place.environment(crew) | {"PYTHONPATH": str(checkout)}
-        for line in output_of(command, environment, 2 * sizes.seconds + SECONDS_ASIDE, checkout).splitlines():
+        for line in output_of(command, place.environment(crew), 2 * sizes.seconds + SECONDS_ASIDE).splitlines():
             yield Measured(**json.loads(line))
 
 
 def compare(other: Path, database: str, work: str, crew: Crew, sizes: Sizes, pairs: int) -> Iterator[str]:
-    """A line for each figure: the medians of both, and the median of the ratios of the pairs."""
-    found: dict[str, list[tuple[float, float]]] = {}
-    units: dict[str, str] = {}
+    """A line for each figure and for its CPU time: the medians of both, and the median of the ratios of the pairs."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for number in range(pairs):
         order = (ROOT, other) if number % 2 else (other, ROOT)
         taken = {checkout: list(measure(checkout, database, work, crew, sizes)) for checkout in order}
         for theirs, ours in zip(taken[other], taken[ROOT], strict=True):
             if theirs.value and ours.value:
-                found.setdefault(ours.name, []).append((theirs.value, ours.value))
-                units[ours.name] = ours.unit
-    for name, values in found.items():
+                found.setdefault((ours.name, ours.unit), []).append((theirs.value, ours.value))
+            if theirs.cpu and ours.cpu:
+                found.setdefault((work, CPU), []).append((theirs.cpu, ours.cpu))
+    for (name, unit), values in found.items():
         before, after = (statistics.median(column) for column in zip(*values, strict=True))
         ratios = sorted(new / old for old, new in values)
         yield (
-            f"{database:9} {name:28} {crew.executor} × {crew.workers}  {before:10,.2f} {after:10,.2f} {units[name]:8} "
+            f"{database:9} {name:28} {crew.executor} × {crew.workers}  {before:10,.2f} {after:10,.2f} {unit:8} "
             f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
         )
+
+
+def _larger(sizes: Sizes, times: int) -> Sizes:
+    counts = {name: times * getattr(sizes, name) for name in ("jobs", "singles", "bulk", "chains", "children")}
+    return replace(sizes, **counts)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,9 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--database", action="append", choices=KINDS, help="this one only (default: both)")
     parser.add_argument("--pairs", type=int, default=5, help="how often each figure is taken by each")
     parser.add_argument("--work", action="append", help="this kind of work only")
+    parser.add_argument("--times", type=int, default=1, help="more of everything: less of the start in the CPU time")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs")
     options = parser.parse_args(arguments)
-    sizes = QUICK if options.quick else FULL
+    sizes = QUICK if options.quick else _larger(FULL, options.times)
     print(f"{'database':9} {'figure':28} {'executor':12} {'other':>10} {'this':>10}")
     for database in options.database or KINDS:
         for work, crew in LINES:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import IO, Final
+from urllib.parse import urlsplit
 
+from bench.cpu import descendants_of, postgres_backends, seconds_of
 from bench.load import (
     CHAINS,
     FAN_OUT,
@@ -30,7 +32,7 @@ from bench.load import (
     rate,
     unit_of,
 )
-from bench.peers.peer import DATABASE, LEDGER, Peer
+from bench.peers.peer import DATABASE, LEDGER, URL, Peer
 
 
 def main() -> None:
@@ -46,8 +48,8 @@ def main() -> None:
             _say(peer, name, None, unit_of(work), reason)
         return
     peer.prepare()
-    for name, value, detail in MEASURES[work](peer, sizes):
-        _say(peer, name, value, unit_of(work), f"{detail}; {peer.settings}")
+    for name, value, detail, cpu in MEASURES[work](peer, sizes):
+        _say(peer, name, value, unit_of(work), f"{detail}; {peer.settings}", cpu)
 
 
 def _end_with_our_owner() -> None:
@@ -56,11 +58,30 @@ def _end_with_our_owner() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _say(peer: Peer, name: str, value: float | None, unit: str, detail: str) -> None:
-    print(Measured(name, DATABASE, peer.system, value, unit, detail).as_json(), flush=True)
+def _say(peer: Peer, name: str, value: float | None, unit: str, detail: str, cpu: float | None = None) -> None:
+    print(Measured(name, DATABASE, peer.system, value, unit, detail, cpu).as_json(), flush=True)
 
 
-Figures = Iterator[tuple[str, float, str]]
+Figures = Iterator[tuple[str, float, str, float]]
+
+
+class Cpu:
+    """Microseconds of CPU for each job since it was made: of these processes and of PostgreSQL's for this database.
+
+    Not of a Redis server, nor of what PostgreSQL does in the background for all of its databases.
+    """
+
+    def __init__(self, *roots: int) -> None:
+        self._roots = roots
+        self._began = self._seconds()
+
+    def _seconds(self) -> float:
+        database = urlsplit(URL).path.removeprefix("/")
+        backends = postgres_backends(database) if DATABASE == "postgres" else set[int]()
+        return seconds_of(descendants_of(*self._roots) | backends)
+
+    def per_job(self, jobs: int) -> float:
+        return 1e6 * (self._seconds() - self._began) / jobs
 
 
 def no_op(peer: Peer, sizes: Sizes) -> Figures:
@@ -71,45 +92,50 @@ def no_op(peer: Peer, sizes: Sizes) -> Figures:
 
 def one_by_one(peer: Peer, sizes: Sizes) -> Figures:
     peer.enqueue()
+    cpu = Cpu(os.getpid())
     started, count = time.perf_counter(), 0
     while count < sizes.singles and time.perf_counter() - started < sizes.seconds:
         peer.enqueue()
         count += 1
-    yield ONE_BY_ONE, count / (time.perf_counter() - started), f"{count:,} from one producer, no worker running"
+    value = count / (time.perf_counter() - started)
+    yield ONE_BY_ONE, value, f"{count:,} from one producer, no worker running", cpu.per_job(count)
 
 
 def in_bulk(peer: Peer, sizes: Sizes) -> Figures:
     peer.enqueue()
+    cpu = Cpu(os.getpid())
     started = time.perf_counter()
     peer.enqueue_many(sizes.bulk)
-    yield IN_BULK, sizes.bulk / (time.perf_counter() - started), f"{sizes.bulk:,} in one call, no worker running"
+    value = sizes.bulk / (time.perf_counter() - started)
+    yield IN_BULK, value, f"{sizes.bulk:,} in one call, no worker running", cpu.per_job(sizes.bulk)
 
 
 def chains(peer: Peer, sizes: Sizes) -> Figures:
     peer.start_chains(sizes.chains, sizes.length)
     with _working(peer) as workers:
-        value, detail = _rate_of(workers, sizes.chains * sizes.length, sizes)
-    yield CHAINS, value, f"{sizes.chains:,} chains of {sizes.length} steps; {detail}"
+        value, detail, cpu = _rate_of(workers, sizes.chains * sizes.length, sizes)
+    yield CHAINS, value, f"{sizes.chains:,} chains of {sizes.length} steps; {detail}", cpu
 
 
 def fan_out(peer: Peer, sizes: Sizes) -> Figures:
     with _working(peer) as workers:
         _warm_up(peer, workers)
-        before = LEDGER.count()
+        before, cpu = LEDGER.count(), Cpu(*workers.pids)
         started = time.monotonic()
         peer.fan_out(sizes.children)
         if not workers.have_run(before + sizes.children + 1, sizes.seconds):
             done = LEDGER.count() - before
             raise RuntimeError(f"{done:,} of {sizes.children:,} children and the join ran within {sizes.seconds:.0f} s")
+        each = cpu.per_job(sizes.children)
         took = LEDGER.moments()[-1] - started
-    yield FAN_OUT, sizes.children / took, f"{sizes.children:,} children; {took:.2f} s from the call to the join"
+    yield FAN_OUT, sizes.children / took, f"{sizes.children:,} children; {took:.2f} s from the call to the join", each
 
 
 def pick_up(peer: Peer, sizes: Sizes) -> Figures:
     waited: list[float] = []
     with _working(peer) as workers:
         _warm_up(peer, workers)
-        begun = time.monotonic()
+        cpu, begun = Cpu(*workers.pids), time.monotonic()
         while len(waited) < sizes.pick_ups and time.monotonic() - begun < sizes.seconds:
             idle_for_a_while()
             known, started = LEDGER.count(), time.monotonic()
@@ -117,8 +143,9 @@ def pick_up(peer: Peer, sizes: Sizes) -> Figures:
             if not workers.have_run(known + 1, sizes.seconds, pause=0.001):
                 raise RuntimeError(f"a job was not picked up within {sizes.seconds:.0f} s")
             waited.append(LEDGER.moments()[-1] - started)
+        each = cpu.per_job(len(waited))
     for name, value in percentiles(waited):
-        yield name, value, f"{len(waited)} jobs, from the call that enqueues to the start of the job"
+        yield name, value, f"{len(waited)} jobs, from the call that enqueues to the start of the job", each
 
 
 MEASURES: Final[dict[str, Callable[[Peer, Sizes], Figures]]] = {
@@ -139,11 +166,15 @@ def _fill(peer: Peer, count: int) -> None:
         peer.enqueue_many(count)
 
 
-def _rate_of(workers: Workers, count: int, sizes: Sizes) -> tuple[float, str]:
+def _rate_of(workers: Workers, count: int, sizes: Sizes) -> tuple[float, str, float]:
+    """Jobs per second, how many, and the CPU time of each: from the first tenth on, when every process has started."""
+    workers.have_run(count // 10, sizes.seconds)
+    cpu, before = Cpu(*workers.pids), LEDGER.count()
     done = workers.have_run(count, sizes.seconds)
+    each = cpu.per_job(max(LEDGER.count() - before, 1))
     moments = LEDGER.moments()
     cut = "" if done else f", cut off after {sizes.seconds:.0f} s"
-    return rate(moments), f"{len(moments):,} of {count:,} that waited when the worker started{cut}"
+    return rate(moments), f"{len(moments):,} of {count:,} that waited when the worker started{cut}", each
 
 
 def _warm_up(peer: Peer, workers: Workers) -> None:
@@ -163,6 +194,10 @@ class Workers:
             subprocess.Popen(list(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             for command in peer.workers()
         ]
+
+    @property
+    def pids(self) -> list[int]:
+        return [worker.pid for worker in self._running]
 
     def have_run(self, count: int, seconds: float, pause: float = 0.02) -> bool:
         """Whether so many jobs have run before the time was up."""

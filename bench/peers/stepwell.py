@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from collections.abc import Sequence
 from typing import Final
 
 from bench.peers.peer import DATABASE, PROCESSORS, URL, Peer, mark
 from stepwell import NewStep, Stepwell, current_step
-from stepwell.model.ids import Uuid7Generator
 
 EXECUTOR: Final = os.environ.get("BENCH_EXECUTOR", "thread")
 WORKERS: Final = int(os.environ.get("BENCH_WORKERS", "1"))
@@ -42,7 +42,8 @@ class Own(Peer):
     settings = f"{SLOTS[EXECUTOR]} slots each"
 
     def prepare(self) -> None:
-        app.open()
+        if hasattr(app, "open"):  # `bench.pairs` runs this module with former editions too, which open themselves
+            app.open()
 
     def workers(self) -> Sequence[Sequence[str]]:
         how = ["--app", f"{__name__}:app", "--executor", EXECUTOR, "--slots", str(SLOTS[EXECUTOR])]
@@ -55,7 +56,7 @@ class Own(Peer):
         app.enqueue_many(JOB.draft() for _ in range(count))
 
     def start_chains(self, count: int, length: int) -> None:
-        blocks = Uuid7Generator().many(count)
+        blocks = [str(uuid.uuid4()) for _ in range(count)]
         drafts: list[NewStep] = []
         for index in range(1, length + 1):
             drafts += [JOB.options(block=block, index=index).draft() for block in blocks]

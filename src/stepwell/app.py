@@ -47,6 +47,8 @@ from stepwell.operate.fold_part import FoldPart
 from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
+from stepwell.operate.retention import Retention, RetentionOptions
+from stepwell.operate.retention.retention_part import RetentionPart
 from stepwell.operate.transition import transition_by_hand
 from stepwell.processes.engine import ProcessEngine
 from stepwell.processes.explain import rescheduling
@@ -95,6 +97,7 @@ class Stepwell(Loadable):
 
     `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated.
     `secret_names` are keys of arguments and results whose values are never shown, besides `password`, `token` and such.
+    `retention` says how long settled workflows are kept: 30 days, if it is left out.
 
     Making one touches nothing: it connects, and makes sure of the schema, on first use. A process that is forked later
     connects for itself.
@@ -108,6 +111,7 @@ class Stepwell(Loadable):
         secret_names: Iterable[str] = (),
         clock: Clock | None = None,
         migrate_schema: bool = False,
+        retention: RetentionOptions | None = None,
     ) -> None:
         self.jobs = Registry()
         self.job = JobDecorator(self)
@@ -117,6 +121,7 @@ class Stepwell(Loadable):
         self.workflows = Workflows(self)
         self.main_processes = MainProcesses(self)
         self.schedules = Schedules(self)
+        self.retention_options = RetentionOptions() if retention is None else retention
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
         self._attach(url, clock or SystemClock())
@@ -154,6 +159,7 @@ class Stepwell(Loadable):
         self.reader = Reader(self.database)
         self.figures = Figures(self.database)
         self.lists = Lists(self.database)
+        self.retention = Retention(self.database, self.retention_options)
 
     @contextmanager
     def bound_to(self, url: str, clock: Clock | None = None) -> Iterator[Self]:
@@ -302,10 +308,14 @@ class Stepwell(Loadable):
         """A scheduler, as part of a crew."""
         return SchedulerPart(self.schedules.scheduler(), self.database)
 
+    def retention_part(self) -> Part:
+        """Retention, as part of a crew."""
+        return RetentionPart(self.retention, self.database, self.events)
+
     def parts(self, worker: Worker) -> list[Part]:
-        """A worker and the other parts that a system needs: a dispatcher, the sweep, a reaper and a scheduler."""
+        """A worker and the other parts that a system needs: dispatcher, sweep, reaper, scheduler and retention."""
         dispatcher = self.dispatcher(lock_seconds=worker.row.alive_seconds)
-        beside = [self.reaper_part(), self.scheduler_part(), *self.main_processes.parts()]
+        beside = [self.reaper_part(), self.scheduler_part(), self.retention_part(), *self.main_processes.parts()]
         return [worker, *self.dispatcher_parts(dispatcher), *beside]
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
@@ -363,8 +373,11 @@ class Stepwell(Loadable):
         """A step as it was at an earlier moment; None before it was created."""
         return past.step_at(self.database, self.step(which).id, when)
 
-    def workflow_at(self, workflow_id: str, when: datetime) -> WorkflowThen:
-        """A workflow, declared or not, and all its steps as they were at an earlier moment."""
+    def workflow_at(self, workflow_id: str, when: datetime | None = None) -> WorkflowThen:
+        """A workflow, declared or not, and all its steps as they were at an earlier moment.
+
+        Without `when`, as they are: `at` of the result is that moment, by the clock that stamps the history.
+        """
         return past.workflow_at(self.database, workflow_id, when)
 
     def tree(self, which: AnyStep) -> TreeNode:

@@ -10,12 +10,13 @@ import click
 
 from stepwell.cli.output import Cell, Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.settings import non_default_settings
+from stepwell.cli.settings import non_default_settings, retention_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, shorten, to_json
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
+    from stepwell.operate.retention import RetentionStatus
     from stepwell.store.engine.reading import LaneCount, SetAside
 
 _KINDS = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
@@ -43,6 +44,7 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
         if whole or sweep:
             found["repairs"] = app.sweep()
     healthy = not (found.get("violations") or found.get("repairs") or found.get("unserved"))
+    healthy = healthy and not ("retention" in found and found["retention"].is_behind)
     if as_json:
         click.echo(to_json({"healthy": healthy, **found}))
     else:
@@ -65,8 +67,14 @@ def _environment(app: Stepwell, target: Target) -> dict[str, Any]:
         "workers": len(app.stats().workers),
         "unserved": app.reader.unserved_lanes(),
         "set_aside": app.reader.set_aside(),
+        "retention": _retention(app, target),
         "settings": non_default_settings(target.config),
     }
+
+
+def _retention(app: Stepwell, target: Target) -> RetentionStatus:
+    app.retention.options = retention_options(target.config, app.retention_options)
+    return app.retention.status()
 
 
 def _write(output: Output, found: dict[str, Any]) -> None:
@@ -82,6 +90,7 @@ def _write(output: Output, found: dict[str, Any]) -> None:
                 ("live workers", str(found["workers"])),
                 ("unserved work", _unserved(found["unserved"])),
                 *_set_aside(found["set_aside"]),
+                ("retention", (str(found["retention"]), "bold red" if found["retention"].is_behind else "")),
                 *_settings(found["settings"]),
             ]
         )

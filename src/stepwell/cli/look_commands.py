@@ -146,26 +146,30 @@ def show(target: Target, which: str, at: datetime | None, show_secrets: bool, as
     With --at, as it was then: rebuilt from the history.
     """
     with target.open() as app:
-        found = step_or_run(app, which)
+        archived = None if at is not None else app.reader.archived(which)
+        found = step_or_run(app, which) if archived is None else archived.step
         if at is not None:
             _show_moment(app, found, at, as_json=as_json)
             return
         if not isinstance(found, Step):
             write_workflow(found, as_json=as_json, show_secrets=show_secrets)
             return
-        history = app.history(found)
-        logs = app.logs(found)
+        history = app.history(found) if archived is None else archived.history
+        logs = app.logs(found) if archived is None else archived.logs
+        upstream = app.reader.dependencies(found) if archived is None else []
         if not show_secrets:
             found, history = shown_step(found, app.redaction), shown_history(history, app.redaction)
             logs = shown_logs(logs, app.redaction)
-        upstream = app.reader.dependencies(found)
         now = app.database.now()
     if as_json:
-        ids = [step.id for step in upstream]
-        click.echo(to_json({"step": found, "depends_on": ids, "history": history, "logs": logs}))
+        ids = [step.id for step in upstream] if archived is None else archived.depends_on
+        shown = {"step": found, "depends_on": ids, "history": history, "logs": logs}
+        click.echo(to_json(shown if archived is None else {**shown, "archived_at": archived.archived_at}))
         return
     output = Output()
     output.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
+    if archived is not None:
+        output.line((f"archived on {exact(archived.archived_at)}", "dim"))
     depends_on = ", ".join(f"{step.id} {step.name} ({step.state})" for step in upstream)
     output.fields(_fields(found, depends_on, now))
     output.block("Arguments", _pretty(found.arguments))

@@ -97,7 +97,8 @@ class Claimer:
         # With several slots, the next steps begin side by side anyway, and waiting for ticks would cost throughput.
         is_limited = claims.begin_claim(tx, worker=self._worker.id, in_order=self._worker.slots == 1)
         headroom = headroom_for_claim(tx) if is_limited else None
-        found = claims.pick_for_claim(
+        pick = claims.pick_in_groups_for_claim if self._worker.groups else claims.pick_for_claim
+        found = pick(
             tx,
             worker=self._worker.id,
             limit=limit,

@@ -84,11 +84,13 @@ class Finisher:
         return written
 
     def _decided_by_features(self, tx: Transaction, endings: Sequence[Ended]) -> Sequence[Ended]:
+        present = {claim.step.belongs_to for claim, _ in endings}
         for feature, hook in self._on_ending.items():
+            if feature not in present:
+                continue
             places = [place for place, (claim, _) in enumerate(endings) if claim.step.belongs_to == feature]
-            if places:
-                decided = dict(zip(places, hook(tx, [endings[place] for place in places]), strict=True))
-                endings = [decided.get(place, pair) for place, pair in enumerate(endings)]
+            decided = dict(zip(places, hook(tx, [endings[place] for place in places]), strict=True))
+            endings = [decided.get(place, pair) for place, pair in enumerate(endings)]
         return endings
 
     def _write_one(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:

@@ -35,6 +35,15 @@ SILENCE_SECONDS: Final = 20.0
 _REPORT: Final = struct.Struct("!d")  # when a heartbeat was written, by `since_boot`; 0.0: it could not be written
 # After a failure: the next one must not come later than the reaper expects it once the database can be written again.
 RETRY_SECONDS: Final = 0.2
+# The program of the second process. It imports what it needs, without the `__init__` of the package, which imports
+# everything: 56 ms of CPU instead of 170, and 22 MB of memory instead of 35, at a time when the first steps run.
+_PROGRAM: Final = f"""
+import sys, types
+sys.modules["stepwell"] = package = types.ModuleType("stepwell")
+package.__path__ = [{str(Path(__file__).parents[1])!r}]
+from stepwell.run.heartbeat import main
+main()
+"""
 
 
 class Heartbeat(ABC):
@@ -81,7 +90,7 @@ class ProcessHeartbeat(Heartbeat):
         self._url = url
 
     def start(self, worker: WorkerRow) -> None:
-        command = [sys.executable, "-c", "from stepwell.run.heartbeat import main; main()"]
+        command = [sys.executable, "-c", _PROGRAM]
         # The URL goes through the pipe because any user can read the arguments of a process. It exits at end of file.
         with signals.blocked():
             self._process = subprocess.Popen(

@@ -16,8 +16,8 @@ _ON_AGENDA: Final = {State.DISPATCHED: "dispatched", State.RUNNING: "running"}
 _TROUBLE: Final = frozenset({State.FAILED, State.STOPPED, State.CANCELLED, State.NOT_RUNNABLE})
 # Filters by which `steps` has an index. (By relatable: only if the type is given.)
 _INDEXED: Final = ("id", "workflow", "block", "parent", "relatable_type")
-# Running steps whose own code is done: the parents of blocks with unfinished steps, one probe of an index for each.
-# (One whose children have all ended is missing until the next tick decides about it.)
+# Running steps whose own code is done: the parents of blocks with unfinished steps, one probe of an index for each, and
+# those about which the next tick decides, because all their children have ended: one of these is marked.
 _WAITING_PARENTS: Final = """SELECT p.id FROM (
     WITH RECURSIVE blocks (block_uuid) AS (
         SELECT (SELECT u.block_uuid FROM steps_unconcluded u WHERE NOT u.ended ORDER BY u.block_uuid LIMIT 1)
@@ -26,7 +26,12 @@ _WAITING_PARENTS: Final = """SELECT p.id FROM (
                 ORDER BY u.block_uuid LIMIT 1)
         FROM blocks b WHERE b.block_uuid IS NOT NULL
     ) SELECT block_uuid FROM blocks WHERE block_uuid IS NOT NULL) AS b
-JOIN steps p ON p.child_block_uuid = b.block_uuid WHERE p.state = 'Running' AND p.lease_worker IS NULL"""
+JOIN steps p ON p.child_block_uuid = b.block_uuid WHERE p.state = 'Running' AND p.lease_worker IS NULL
+UNION
+SELECT p.id FROM steps_marks m JOIN steps c ON c.id = m.step_id JOIN steps p ON p.id = c.parent_step_id
+WHERE p.state = 'Running' AND p.lease_worker IS NULL
+UNION
+SELECT p.id FROM steps_marks m JOIN steps p ON p.id = m.step_id WHERE p.state = 'Running' AND p.lease_worker IS NULL"""
 
 
 class Source:
@@ -60,7 +65,7 @@ class Source:
 
     def add_sql(self, sql: str) -> None:
         self._in_order = False
-        self._parts.append(sql)
+        self._parts.append(f"SELECT id FROM ({sql}) AS more")
 
     def add_steps(self, dialect: str, filters: Mapping[str, Any]) -> None:
         """Steps by an index."""
@@ -83,6 +88,16 @@ class Source:
 
     def among(self, ids: str) -> str:
         return f"IN ({ids})" if self._is_sqlite else f"= ANY(ARRAY({ids}))"
+
+
+def narrowed(dialect: str, filters: Mapping[str, Any]) -> Conditions:
+    """The WHERE clause on `steps` of checked filters and of their source: for lists and actions without a budget."""
+    conditions = step_conditions(dialect, filters)
+    source = source_of(dialect, filters)
+    if not source.is_scan:
+        conditions.clauses.append(f"id {source.among(source.all())}")
+        conditions.parameters |= source.parameters
+    return conditions
 
 
 def source_of(dialect: str, filters: Mapping[str, Any]) -> Source:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from stepwell.model.states import TRANSITIONS, Mover
+from stepwell.store import values_of_sql
+from stepwell.store.execution import execution_of
 
 SQLITE: Final = "sqlite"
 POSTGRES: Final = "postgres"
@@ -71,6 +73,37 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "                  WHERE u.block_uuid = steps.child_block_uuid\n"
         "                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))",
     ),
+    # The lanes of a worker that are not at a limit, once for each rank.
+    "lanes": dict.fromkeys(
+        (SQLITE, POSTGRES),
+        'lanes (queue, action, "group", place, rank) AS (\n'
+        '    SELECT l.queue, l.action, l."group", l.place, r.rank\n'
+        "    FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r\n"
+        "    WHERE l.worker_id = :worker\n"
+        "      AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)\n"
+        ")",
+    ),
+    # The first of the candidates for a claim: high priority before the rest, but no more than `high` of it.
+    "first_candidates": {
+        # Only the high ones are numbered: a window over all candidates costs a third of the statement.
+        SQLITE: "numbered AS (\n"
+        "    SELECT step_id, queue, action, rank, queue_place,\n"
+        "           row_number() OVER (ORDER BY queue_place, step_id) AS place\n"
+        "    FROM candidates WHERE rank = 0\n"
+        "    UNION ALL\n"
+        "    SELECT step_id, queue, action, rank, queue_place, 0 FROM candidates WHERE rank = 1\n"
+        ")\n"
+        "SELECT json_group_array(json_array(step_id, queue, action, tier))\n"
+        "FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier\n"
+        "      FROM numbered ORDER BY tier, queue_place, step_id LIMIT :most)",
+        POSTGRES: "numbered AS (\n"
+        "    SELECT step_id, queue, action, rank, queue_place,\n"
+        "           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place\n"
+        "    FROM candidates\n"
+        ")\n"
+        "SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier\n"
+        "FROM numbered ORDER BY tier, queue_place, step_id LIMIT :most",
+    },
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},
     "database_time": {SQLITE: "strftime('%Y-%m-%d %H:%M:%f000', 'now')", POSTGRES: "now()"},
 }
@@ -288,52 +321,6 @@ def _parameter(what: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-def _moment(text: str) -> str:
-    """A time of plain SQL as SQLite stores it; NULL if there is none.
-
-    ISO 8601 as PostgreSQL takes it: a space or a T, no seconds or no time, a fraction, Z or an offset.
-    """
-    head = f"CASE WHEN substr({text}, 17, 1) = ':' THEN substr({text}, 1, 19) ELSE substr({text}, 1, 16) END"
-    rest = f"substr({text}, length({head}) + 1)"
-    zone = f"trim(upper(ltrim({rest}, '.0123456789')))"
-    offset = (
-        f"CASE length({zone}) WHEN 3 THEN {zone} || ':00' "
-        f"WHEN 5 THEN substr({zone}, 1, 3) || ':' || substr({zone}, 4) ELSE {zone} END"
-    )
-    micro = f"CAST(round(1e6 * CASE WHEN {rest} LIKE '.%' THEN CAST('0' || {rest} AS real) ELSE 0 END) AS integer)"
-    moment = (
-        f"strftime('%Y-%m-%d %H:%M:%S', upper({head}) || {offset}, ({micro} / 1000000) || ' seconds') "
-        f"|| printf('.%06d', {micro} % 1000000)"
-    )
-    # A date that exists (SQLite would turn 02-31 into 03-03), in the range of Python in any time zone.
-    return (
-        f"CASE WHEN date(substr({text}, 1, 10), '+0 days') IS substr({text}, 1, 10)\n"
-        f"      AND (substr({text}, 12, 2) <> '24' OR substr({text}, 12, 8) IN ('24:00', '24:00:00'))\n"
-        f"      AND {moment} >= '0001-01-02' AND {moment} < '9999-12-31' THEN {moment} END"
-    )
-
-
-def _uuid(text: str) -> str:
-    """A UUID in the form in which PostgreSQL returns it; NULL if it is none."""
-    bare = f"lower(trim({text}, '{{}}'))"
-    digits = f"replace({bare}, '-', '')"
-    parts = ", ".join(f"substr({digits}, {start}, {length})" for start, length in ((1, 8), (9, 4), (13, 4), (17, 4)))
-    return (
-        f"CASE WHEN length({digits}) = 32 AND {digits} NOT GLOB '*[^0-9a-f]*'\n"
-        f"      AND ({bare} = {digits} OR {bare} GLOB '????????-????-????-????-????????????')\n"
-        f"      THEN printf('%s-%s-%s-%s-%s', {parts}, substr({digits}, 21)) END"
-    )
-
-
-def _whole(value: str) -> str:
-    """A number of plain SQL, rounded as PostgreSQL rounds it; NULL if it is none."""
-    return (
-        f"CASE typeof({value}) WHEN 'integer' THEN {value} WHEN 'real' THEN CAST(round({value}) AS integer) "
-        f"WHEN 'text' THEN CASE WHEN trim({value}) <> '' AND ltrim(trim({value}), '+-') NOT GLOB '*[^0-9]*' "
-        f"THEN CAST(trim({value}) AS integer) END END"
-    )
-
-
 def _rows_sqlite(arguments: str) -> str:
     """The rows of a parameter with a JSON array of arrays: `:rows, id bigint, name text`."""
     parameter, *columns = _split(arguments)
@@ -352,8 +339,8 @@ def _rows_postgres(arguments: str) -> str:
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
-    "returned": _returned, "counted": _counted, "trouble": _trouble, "happened": _happened,
-    "lease_is_dead": _lease_is_dead, "task_state": _task_state,
+    "execution_of": execution_of, "returned": _returned, "counted": _counted, "trouble": _trouble,
+    "happened": _happened, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,
@@ -366,10 +353,10 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "to_after_children": _to_sqlite,
     "batch_to": _batch_to,
     "rows": _rows_sqlite,
-    "moment": _moment,
+    "moment": values_of_sql.moment,
     "minute": lambda time: f"substr({time}, 1, 16) || ':00.000000'",
-    "uuid": _uuid,
-    "whole": _whole,
+    "uuid": values_of_sql.uuid,
+    "whole": values_of_sql.whole,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
     "minute": lambda time: f"date_trunc('minute', {time})",

@@ -11,6 +11,7 @@ return annotation is the type of the rows. Nothing else in Stepwell refers to a 
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Callable
 from functools import cache, cached_property, wraps
@@ -32,6 +33,7 @@ Verb = Callable[Concatenate["Transaction", P], T]
 
 SQL_FOLDER: Final = Path(__file__).parent / "sql"
 _ADAPTERS: Final = {SQLITE: "sqlite3", POSTGRES: "psycopg"}
+_NAME: Final = re.compile(r"^(-- name: )(\w+)", re.MULTILINE)
 
 
 class Statement:
@@ -64,26 +66,37 @@ class Statement:
         return typing.get_origin(hint) is list
 
     def sql(self, dialect: str) -> str:
-        return statements(self.subject, dialect)[self.name]
+        return sql_of(self.subject, dialect, self.name)
+
+
+def statements(subject: str, dialect: str) -> dict[str, str]:
+    """Every statement of a subject, with its macros expanded and the placeholders of the driver."""
+    return {name: sql_of(subject, dialect, name) for name in _texts(subject, dialect)}
 
 
 @cache
-def statements(subject: str, dialect: str) -> dict[str, str]:
-    """Every statement of a subject, with its macros expanded and the placeholders of the driver."""
+def sql_of(subject: str, dialect: str, name: str) -> str:
+    """One of them."""
+    # One by one, when it is first used: to parse all of them took a tenth of the start of a worker.
     import aiosql  # imported here: it takes a fifth of the import time of Stepwell
 
+    more = {"effects": lambda moves: effects.of_batch(moves.split(", "))} if dialect == SQLITE else {}
+    text = expand(_texts(subject, dialect)[name], dialect, more)
+    return str(getattr(aiosql.from_str(text, _ADAPTERS[dialect]), name).sql)
+
+
+@cache
+def _texts(subject: str, dialect: str) -> dict[str, str]:
+    """The statements of a subject as they are written, by name."""
     found: dict[str, str] = {}
     for path in (SQL_FOLDER / f"{subject}.sql", SQL_FOLDER / dialect / f"{subject}.sql"):
         if not path.exists():
             continue
-        more = {"effects": lambda moves: effects.of_batch(moves.split(", "))} if dialect == SQLITE else {}
-        queries = aiosql.from_str(expand(path.read_text(encoding="utf-8"), dialect, more), _ADAPTERS[dialect])
-        for name in queries.available_queries:
-            if name.endswith("_cursor"):
-                continue
+        _, *texts = _NAME.split(path.read_text(encoding="utf-8"))
+        for head, name, text in zip(texts[::3], texts[1::3], texts[2::3], strict=True):
             if name in found:
                 raise ValueError(f"the statement {subject}.{name} is defined twice for {dialect}")
-            found[name] = getattr(queries, name).sql
+            found[name] = head + name + text
     return found
 
 

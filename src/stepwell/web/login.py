@@ -20,7 +20,8 @@ from stepwell.web.site import Site, form_of
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Sign in · Stepwell</title><script src="{base}/login.js" defer></script></head>
+<title>Sign in · Stepwell</title><link rel="icon" href="data:,"><link rel="stylesheet" href="{base}/login.css">
+<script src="{base}/login.js" defer></script></head>
 <body><main><h1>Stepwell</h1>
 <p id="message">Open the link that <code>stepwell web</code> printed, or enter a token.</p>
 <form method="post" action="{base}/login"><label>Token <input name="token" type="password" required
@@ -38,6 +39,16 @@ if (code) {
         "This link was used before, or is too old. Restart the server for a new one, or enter a token.";
     });
 }
+"""
+
+
+_STYLE: Final = """:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; color: light-dark(#111827, #e8ecf6);
+  background: linear-gradient(135deg, light-dark(#e8ecf6, #0b1020), light-dark(#f3e8ff, #2e1065)) fixed }
+main { max-width: 26rem; margin: 1rem; padding: 2rem; border-radius: 1rem; background: light-dark(#ffffffe0, #161d33) }
+input, button { font: inherit; padding: .5rem .75rem; border-radius: .5rem; border: 1px solid #94a3b8 }
+input { width: 100%; box-sizing: border-box; margin: .25rem 0 1rem }
+button { background: #4338ca; color: #fff; border-color: #4338ca }
 """
 
 
@@ -62,6 +73,9 @@ def login_routes(site: Site, failures: Failures) -> list[BaseRoute]:
 
     async def script(request: Request) -> Response:
         return Response(_SCRIPT, media_type="text/javascript")
+
+    async def style(request: Request) -> Response:
+        return Response(_STYLE, media_type="text/css")
 
     async def sign_in(request: Request) -> Response:
         address = request.client.host if request.client else ""
@@ -93,5 +107,6 @@ def login_routes(site: Site, failures: Failures) -> list[BaseRoute]:
         Route("/login", page, methods=["GET"]),
         Route("/login", sign_in, methods=["POST"]),
         Route("/login.js", script, methods=["GET"]),
+        Route("/login.css", style, methods=["GET"]),
         Route("/logout", sign_out, methods=["POST"]),
     ]

@@ -73,6 +73,18 @@ def test_each_source_has_every_step_that_matches(lived: Engine) -> None:
     assert _all(app, action="behave") == [step.id for step in steps if step.action == "behave"]
 
 
+def test_a_parent_about_which_a_tick_has_to_decide_is_listed_as_running(engine: Engine) -> None:
+    engine.plant("root(one)")
+    with engine.worker() as runner:
+        for label in ("root", "one"):
+            [claim] = engine.claim(runner, label)
+            runner._run(claim)
+        assert engine.states("root", "one") == {"root": "Running", "one": "Completed"}
+        assert _all(engine.app, state="Running") == [engine.refs["root"].id]
+    engine.settle()
+    assert _all(engine.app, state="Running") == []
+
+
 def test_the_agenda_is_listed_by_status(lived: Engine) -> None:
     agenda = lived.sql("SELECT step_id, status FROM steps_agenda ORDER BY step_id DESC")
     for name, status in (

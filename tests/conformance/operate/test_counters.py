@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from stepwell import NewStep, Stepwell
+from stepwell.model.claimed import Claim
 from stepwell.operate import fold as folding
 from stepwell.operate.fold import fold
+from stepwell.run.ending import Ending
 from stepwell.store import Transaction
 from stepwell.store.engine import counters
 from tests.conformance.support.engine import Engine, plain_connection
@@ -62,6 +64,20 @@ def test_the_counters_are_the_rows_added_up(engine: Engine, often: bool) -> None
     assert agree(app)
     engine.settle()
     assert agree(app)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["as-claimed", "the-answer-to-the-claim-was-lost"])
+def test_a_batch_of_endings_is_counted_once(engine: Engine, known: bool) -> None:
+    engine.plant("one, two, root(x), three")
+    with engine.worker() as runner:
+        claims = engine.claim(runner, "one", "two", "root")
+        if not known:
+            claims[0] = Claim(claims[0].step_id, claims[0].token, claims[0].worker)
+        endings = [(claim, Ending(verb="finish", response="1", duration=0.1)) for claim in claims]
+        for _ in range(2):  # the second time, they are stale
+            runner._finisher.write_all(endings)
+            assert agree(engine.app)
+    assert engine.app.figures.totals().states["Completed"] == 2
 
 
 def test_a_throttled_step_is_counted_as_such_while_it_is_pending(engine: Engine) -> None:

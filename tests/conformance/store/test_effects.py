@@ -11,7 +11,7 @@ from stepwell import State, Stepwell
 from stepwell.run.ending import Ending
 from stepwell.store import definitions, effects, migrate
 from stepwell.store.sqlite.transaction import prepared
-from stepwell.store.statement import statements
+from stepwell.store.statement import sql_of
 from stepwell.testing import ManualClock
 from tests.conformance.store.test_verbs import VERBS
 from tests.conformance.support.engine import Engine, plain_connection, returned
@@ -20,7 +20,7 @@ from tests.conformance.support.engine import Engine, plain_connection, returned
 def _forget_what_was_read() -> None:
     effects.effects.cache_clear()
     definitions.definitions.cache_clear()
-    statements.cache_clear()
+    sql_of.cache_clear()
     for statement, _ in VERBS.values():
         statement.prepared.clear()
 

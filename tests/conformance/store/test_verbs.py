@@ -14,7 +14,6 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.store import Transaction, engine
-from stepwell.store.postgres import transaction as postgres
 from stepwell.store.rows import builder
 from stepwell.store.sqlite import transaction as sqlite
 from stepwell.store.statement import SQL_FOLDER, Statement, statements
@@ -104,7 +103,8 @@ def _columns(tx: Any, statement: Statement, parameters: dict[str, Any]) -> tuple
         names = tuple(column[0] for column in cursor.description or ())
     else:
         with tx._connection.cursor() as cursor:
-            cursor.execute(tx._prepared(statement).sql, postgres._adapted(parameters))
+            ready = tx._prepared(statement)
+            cursor.execute(ready.sql, ready.adapted(parameters))
             names = tuple(column.name for column in cursor.description or ())
     is_json = len(names) == 1 and names[0].startswith("json_group_array")
     return () if is_json else names

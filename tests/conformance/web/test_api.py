@@ -114,6 +114,11 @@ def test_an_explanation_names_what_a_step_waits_for(api: TestClient, app: Stepwe
         ("steps?limit=0", 422),
         ("steps?limit=201", 422),
         ("steps?before=-1", 422),
+        ("steps?before=1.5", 422),
+        ("steps?throttled=1", 422),
+        ("steps?throttled=null", 422),
+        ("steps?status=ready&status=nope", 422),
+        ("classes?active_only=0", 422),
         ("steps?misspelt=1", 422),
         ("steps?action=a%00b", 422),
         ("steps?action=a&action=b", 422),
@@ -177,6 +182,23 @@ def test_a_secret_is_shown_nowhere_and_cannot_be_searched_for(api: TestClient, a
         assert "c4n4ry" not in answer.text, path
     assert api.get(f"steps/{step.id}").json()["arguments"] == {"password": "[redacted]"}
     assert api.get("steps", params={"args": "password=c4n4ry"}).status_code == 422
+    search = {"kind": "cancel", "filters": {"args": {"login.password": "c4n4ry"}}}
+    assert api.post("operations", json=search).status_code == 422
+
+
+def test_steps_are_found_by_their_arguments_and_by_what_became_of_them(api: TestClient, app: Stepwell) -> None:
+    two, zero = app.enqueue("divide", {"by": 2}), app.enqueue("divide", {"by": 0}, max_retries=0)
+    waiting = app.enqueue("divide", {"by": 3}, delay=60)
+
+    def found(**parameters: str) -> list[int]:
+        return [row["id"] for row in api.get("steps", params=parameters).json()["items"]]
+
+    assert found(status="delayed") == [waiting.id]
+    app.run_until_idle()
+    assert found(args="by=2") == [two.id]
+    (cause,) = api.get("failures").json()
+    assert found(fingerprint=cause["fingerprint"]) == [zero.id]
+    assert found(action="divide", state="Pending") == [waiting.id]
 
 
 # Idempotency --------------------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from tests.conformance.web.support import TOKENS, browser, client, web
 pytestmark = pytest.mark.one_database
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-SAMPLES = {"step": "1", "workflow": "01890000-0000-7000-8000-000000000000", "operation": "1", "path:path": "app.js"}
+UUID = "01890000-0000-7000-8000-000000000000"
+SAMPLES = {"id": "1", "id:int": "1", "step": "1", "workflow": UUID, "operation": "1"}
 TOGGLE = "/step-dispatcher/toggle"
 
 

@@ -40,7 +40,7 @@ def test_it_can_be_mounted_under_a_prefix(app: Stepwell, mounted: Any) -> None:
     missing = program.get("/jobs/nothing")
     assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
     wrong = program.delete("/jobs/api/v1/totals")
-    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD")
+    assert (wrong.status_code, set(wrong.headers["allow"].split(", "))) == (405, {"GET", "HEAD"})
 
 
 @pytest.mark.parametrize("mounted", [in_starlette, in_fastapi])

@@ -16,7 +16,7 @@ from tests.conftest import POSTGRES
 from tests.unit.cli.support import environment, plain_sql, run, run_bare
 
 NAMES = [name for section in COMMANDS.values() for name in section]
-MAY_CREATE = {"demo", "migrate", "enqueue", "completion", "up", "worker", "heartbeat"}
+MAY_CREATE = {"init", "demo", "migrate", "enqueue", "completion", "up", "worker", "heartbeat"}
 RUN_FOR_LONG = {"dispatcher", "up", "worker", "reaper", "scheduler", "heartbeat", "web"}
 # With the arguments that each of them needs.
 LOOK_OR_ACT = [
@@ -48,6 +48,8 @@ LOOK_OR_ACT = [
     ["drain"],
     ["safe-to-restart"],
     ["doctor"],
+    ["prune"],
+    ["archive"],
 ]
 
 

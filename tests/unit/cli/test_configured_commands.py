@@ -72,6 +72,14 @@ stalled_seconds = 40
 dead_worker_retention_seconds = 50
 rescues = 1
 
+[retention]
+keep_days = 60
+archive = true
+archive_days = "forever"
+key_days = 7
+batch = 50
+pause_seconds = "1m"
+
 [web]
 host = "127.0.0.2"
 port = 0

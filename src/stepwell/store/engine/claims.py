@@ -58,7 +58,25 @@ def pick_for_claim(
     open_too: bool,
     full_queues: Sequence[str],
     full_actions: Sequence[str],
-) -> list[Candidate]: ...
+) -> list[Candidate]:
+    """The steps that a worker of all groups may claim."""
+    ...
+
+
+@records
+def pick_in_groups_for_claim(
+    tx: Transaction,
+    *,
+    worker: str,
+    limit: int,
+    most: int,
+    high: int,
+    open_too: bool,
+    full_queues: Sequence[str],
+    full_actions: Sequence[str],
+) -> list[Candidate]:
+    """The same for a worker that serves only some groups."""
+    ...
 
 
 @records

@@ -10,8 +10,7 @@ import msgspec
 
 from stepwell.model.states import State
 from stepwell.model.step import Json, Step, Transition
-from stepwell.store.filters import step_conditions
-from stepwell.store.list_sources import source_of
+from stepwell.store.list_sources import narrowed
 from stepwell.store.rows import builder
 from stepwell.store.statement import query
 from stepwell.store.transaction import Transaction
@@ -206,11 +205,7 @@ def database_version(tx: Transaction) -> str: ...
 
 def newest_steps(tx: Transaction, *, filters: dict[str, Any], before: int | None, limit: int) -> list[Step]:
     """The newest matching steps with an id below `before` (keyset pagination stays fast at any depth)."""
-    conditions = step_conditions(tx.dialect, filters)
-    source = source_of(tx.dialect, filters)
-    if not source.is_scan:
-        conditions.clauses.append(f"id {source.among(source.all())}")
-        conditions.parameters |= source.parameters
+    conditions = narrowed(tx.dialect, filters)
     if before is not None:
         conditions.clauses.append(f"id < {conditions.placeholder('before', before)}")
     sql = f"SELECT * FROM steps WHERE {conditions} ORDER BY id DESC LIMIT {conditions.placeholder('limit', limit)}"

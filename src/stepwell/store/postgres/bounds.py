@@ -10,6 +10,7 @@ statement that waits is bounded by `lock_timeout`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict
@@ -18,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 SHARE_OF_LEASE: Final = 3
 # Below this, a busy machine (or a garbage collection) would look like a suspended client.
 SHORTEST_SECONDS: Final = 1.0
-# A transaction that waits for a suspended client outlasts it, and is repeated only if somebody else is in the way.
+# A transaction that waits for a suspended client outlasts it, and is repeated only if another writer is in the way.
 LOCK_WAITS: Final = 1.5
 KEEPALIVES: Final = 3
 
@@ -28,6 +29,7 @@ def idle_seconds(lease_seconds: float) -> float:
     return max(SHORTEST_SECONDS, lease_seconds / SHARE_OF_LEASE)
 
 
+@cache
 def begin(idle: float) -> bytes:
     """The statement that begins a transaction with these bounds.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -38,6 +39,7 @@ _REFUSALS: Final[dict[type[BaseException] | None, str]] = {
 }
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
+_PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
 _CONFLICTS: Final = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
@@ -99,7 +101,7 @@ class PostgresTransaction(Transaction):
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
         ready = self._prepared(statement)
         with translated, self._cursor(tuple_row) as cursor:
-            cursor.execute(ready.sql, _adapted(parameters))
+            cursor.execute(ready.sql, ready.adapted(parameters))
             rows = cursor.fetchall()
             self.has_begun = True
             if not rows:
@@ -111,14 +113,16 @@ class PostgresTransaction(Transaction):
         return [build(values) for values in rows] if ready.returns_all else build(rows[0])
 
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
+        ready = self._prepared(statement)
         with translated, self._cursor(args_row(statement.returns)) as cursor:
-            found = cursor.execute(self._prepared(statement).sql, _adapted(parameters)).fetchall()
+            found = cursor.execute(ready.sql, ready.adapted(parameters)).fetchall()
             self.has_begun = True
             return found
 
     def change(self, statement: Statement, parameters: dict[str, Any]) -> int:
+        ready = self._prepared(statement)
         with translated, self._cursor(tuple_row) as cursor:
-            changed = cursor.execute(self._prepared(statement).sql, _adapted(parameters)).rowcount
+            changed = cursor.execute(ready.sql, ready.adapted(parameters)).rowcount
             self.has_begun = True
             return changed
 
@@ -170,16 +174,18 @@ class PostgresTransaction(Transaction):
 class Prepared:
     """A statement as psycopg takes it."""
 
-    __slots__ = ("build", "returns_all", "sql")
+    __slots__ = ("build", "parameters", "returns_all", "sql")
 
     def __init__(self, statement: Statement, namespace: Namespace) -> None:
-        self.sql = namespace.qualify(statement.sql(POSTGRES)).encode()
+        sql = statement.sql(POSTGRES)
+        self.sql = namespace.qualify(sql).encode()
+        self.parameters = frozenset(_PLACEHOLDER.findall(sql))
         self.returns_all = statement.returns_all
         self.build: Callable[[Values], Any] | None = None  # known when the first rows come
 
-
-def _adapted(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {name: _adapt(value) for name, value in parameters.items()}
+    def adapted(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The parameters as the driver takes them, without those that only SQLite needs."""
+        return {name: _adapt(value) for name, value in parameters.items() if name in self.parameters}
 
 
 def _adapt(value: Any) -> Any:

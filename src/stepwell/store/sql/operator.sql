@@ -114,9 +114,9 @@ WITH RECURSIVE blocks (child_block_uuid) AS (
     UNION
     SELECT c.child_block_uuid FROM blocks b LEFT JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
 )
-SELECT s.id
-FROM blocks b JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid JOIN steps s ON s.id = u.step_id
-WHERE s.state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
+SELECT u.step_id AS id FROM steps_unconcluded u
+WHERE u.block_uuid @in(SELECT child_block_uuid FROM blocks)
+  AND (SELECT s.state FROM steps s WHERE s.id = u.step_id) IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 
 -- name: revive(ids, actor, reason, keep_plan, now)
 -- A step that was never claimed keeps the time for which it was planned, if that lies ahead (with `keep_plan`). After a

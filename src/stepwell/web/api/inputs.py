@@ -49,6 +49,9 @@ def read_query(request: Request, kind: Any) -> Any:
             values[name] = several[0]
         else:
             raise HttpProblem(422, f"parameter {name!r} is given more than once")
+    for name, value in values.items():
+        if _is_flag(fields[name].type) and value not in ("true", "false"):  # msgspec also takes 0 and 1
+            raise HttpProblem(422, f"parameter {name!r} is neither true nor false")
     found = _converted(values, kind, "query")
     for name in values:
         if getattr(found, fields[name].name) is None:  # msgspec takes the text `null` for it
@@ -78,6 +81,10 @@ def _converted(values: dict[str, Any], kind: Any, what: str) -> Any:
         return msgspec.convert(values, kind, strict=False)
     except (msgspec.ValidationError, UnstorableValue) as error:
         raise HttpProblem(422, f"{what}: {error}") from error
+
+
+def _is_flag(kind: Any) -> bool:
+    return kind is bool or bool in getattr(kind, "__args__", ())
 
 
 def _is_list(kind: Any) -> bool:

@@ -10,6 +10,7 @@ from stepwell.operate.operations.operations import PreviewCounts, Progress
 from stepwell.store.engine.operations import ActionCount, Item, OperationRow
 from stepwell.web.api.endpoint import Call, Table
 from stepwell.web.api.inputs import Id, Limit, Name, Why
+from stepwell.web.api.steps import refuse_secrets
 from stepwell.web.api.views import ItemsPage, page, shown_operation
 
 table = Table("operations")
@@ -74,6 +75,8 @@ def _list(call: Call, query: OperationsQuery) -> ItemsPage[OperationRow]:
 
 @table.post("/operations", "Preview an operation: freeze what matches; nothing changes", status=201)
 def _preview(call: Call, body: PreviewBody) -> PreviewView:
+    if isinstance(args := body.filters.get("args"), dict):
+        refuse_secrets(call, args)
     preview = call.app.operations.preview(body.kind, result=body.result, **_filters(body.filters))
     return PreviewView(shown_operation(preview.row(), call.redaction), preview.counts(), preview.by_action())
 

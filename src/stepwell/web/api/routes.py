@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -27,12 +29,18 @@ TABLES: Final = (
 ENDPOINTS: Final = [endpoint for table in TABLES for endpoint in table.endpoints]
 
 
+@lru_cache(maxsize=8)
+def _document(root: str) -> bytes:
+    """Made once for each place where the API is mounted."""
+    return msgspec.json.encode(document(ENDPOINTS, root))
+
+
 def api_routes(site: Site) -> list[BaseRoute]:
     """Relative to `/api/v1`."""
 
     async def openapi(request: Request) -> Response:
-        described = document(ENDPOINTS, request.scope["root_path"])
-        return Response(msgspec.json.encode(described), media_type="application/json")
+        text = await to_thread.run_sync(_document, request.scope["root_path"])
+        return Response(text, media_type="application/json")
 
     return [
         Route("/openapi.json", openapi, methods=["GET"]),

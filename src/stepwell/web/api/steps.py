@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -32,6 +33,11 @@ from stepwell.web.api.views import (
 from stepwell.web.problems import HttpProblem
 
 table = Table("steps")
+_FILTERS: Final = (
+    "action", "queue", "group", "type", "workflow", "block", "parent", "host", "reason", "fingerprint", "throttled",
+    "ended_after", "ended_before",
+)  # fmt: skip
+Status: TypeAlias = Literal["ready", "delayed", "dispatched", "running", "gate", "held", "undecided", "exhausted"]
 
 Seconds = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 Small = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -52,6 +58,13 @@ class StepsQuery(Struct):
     workflow: Uuid | None = None
     block: Uuid | None = None
     parent: Id | None = None
+    host: Name | None = None
+    reason: Name | None = None
+    fingerprint: Annotated[str, Meta(min_length=1, max_length=255, description="Of a cause of failures.")] | None = None
+    status: Annotated[list[Status], Meta(description="On the agenda.")] = []
+    throttled: bool | None = None
+    ended_after: Annotated[datetime, Meta(tz=True)] | None = None
+    ended_before: Annotated[datetime, Meta(tz=True)] | None = None
     relatable: Annotated[str, Meta(pattern="^[^:]+:.+$", description="What it is about: `type:id`.")] | None = None
     args: Annotated[list[str], Meta(description="`path=value`: an argument has this value.")] = []
     before: Id | None = None
@@ -118,13 +131,11 @@ class MomentQuery(Struct):
 
 @table.get("/steps", "List steps, newest first")
 def _list(call: Call, query: StepsQuery) -> StepsPage:
-    filters = {
-        name: getattr(query, name)
-        for name in ("action", "queue", "group", "type", "workflow", "block", "parent")
-        if getattr(query, name) is not None
-    }
+    filters = {name: getattr(query, name) for name in _FILTERS if getattr(query, name) is not None}
     if query.state:
         filters["state"] = query.state
+    if query.status:
+        filters["status"] = query.status
     if query.relatable is not None:
         filters["relatable"] = tuple(query.relatable.split(":", 1))
     if query.args:
@@ -134,16 +145,19 @@ def _list(call: Call, query: StepsQuery) -> StepsPage:
     return StepsPage(items=rows, next=found.next, looked_at=found.looked_at)
 
 
-def _argument(call: Call, text: str) -> tuple[str, Any]:
+def _argument(call: Call, text: str) -> tuple[str, str]:
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise HttpProblem(422, f"args: {text[:100]!r} is not `path=value`")
-    if any(call.redaction.is_secret(name) for name in path.split(".")):
-        raise HttpProblem(422, f"args: {path!r} is a secret, which is not shown and cannot be searched for")
-    try:
-        return path, msgspec.json.decode(value)
-    except msgspec.DecodeError:
-        return path, value
+    refuse_secrets(call, [path])
+    return path, value
+
+
+def refuse_secrets(call: Call, paths: Iterable[str]) -> None:
+    """What is not shown cannot be found out by searching for it."""
+    for path in paths:
+        if any(call.redaction.is_secret(name) for name in path.split(".")):
+            raise HttpProblem(422, f"args: {path[:100]!r} is a secret, which is not shown and cannot be searched for")
 
 
 @table.post("/steps", "Create a step", status=201)

@@ -39,7 +39,7 @@ from stepwell.web.visitor import Recognise, Role, Visitor
 # What anybody may ask: whether the process lives, and how to sign in.
 LOGIN: Final = "/step-dispatcher/login"
 LOGOUT: Final = "/step-dispatcher/logout"
-OPEN: Final = frozenset({"/health/live", "/health/ready", LOGIN, "/step-dispatcher/login.js"})
+OPEN: Final = frozenset({"/health/live", "/health/ready", LOGIN, f"{LOGIN}.js", f"{LOGIN}.css"})
 _FORM: Final = "application/x-www-form-urlencoded"
 _CSRF_HEADER: Final = "x-csrf-token"
 _CSRF_FIELD: Final = "csrf"

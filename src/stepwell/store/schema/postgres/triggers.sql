@@ -24,12 +24,6 @@ END $$;
 
 CREATE OR REPLACE FUNCTION steps_created() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF EXISTS (SELECT 1 FROM new_rows n
-               WHERE NOT n.placed AND (n.state <> 'Pending' OR n.lease_worker IS NOT NULL OR n.own_code_done_at IS NOT NULL
-          OR n.compute_done_at IS NOT NULL OR n.stage IS NOT NULL OR n.dependencies <> 0)) THEN
-        RAISE EXCEPTION 'a row of plain SQL begins as Pending: the engine writes state, lease and results'
-            USING ERRCODE = 'check_violation';
-    END IF;
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
     INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
@@ -37,8 +31,16 @@ BEGIN
     FROM new_rows GROUP BY state, action, queue, "group", parent_step_id IS NOT NULL, is_throttled;
     INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
     SELECT @trouble(n) FROM new_rows n WHERE state = 'NotRunnable'; -- dormant handlers, for example
-    INSERT INTO steps_agenda (step_id, status, queue, action, rank)
-    SELECT id, 'new', coalesce(queue, 'default'), action, 1 FROM new_rows WHERE NOT placed;
+    IF EXISTS (SELECT 1 FROM new_rows WHERE NOT placed) THEN -- plain SQL
+        IF EXISTS (SELECT 1 FROM new_rows n
+                   WHERE NOT n.placed AND (n.state <> 'Pending' OR n.lease_worker IS NOT NULL OR n.own_code_done_at IS NOT NULL
+              OR n.compute_done_at IS NOT NULL OR n.stage IS NOT NULL OR n.dependencies <> 0)) THEN
+            RAISE EXCEPTION 'a row of plain SQL begins as Pending: the engine writes state, lease and results'
+                USING ERRCODE = 'check_violation';
+        END IF;
+        INSERT INTO steps_agenda (step_id, status, queue, action, rank)
+        SELECT id, 'new', coalesce(queue, 'default'), action, 1 FROM new_rows WHERE NOT placed;
+    END IF;
     RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS steps_created ON steps;

@@ -13,15 +13,11 @@ SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited @keep_to_indexes,
 -- some statistics it would scan the whole agenda in that order.
 WITH breaker (value) AS (
     SELECT value FROM steps_settings WHERE name = 'can_dispatch_steps' FOR SHARE -- a pause waits for this claim to commit
-), lanes (queue, action, "group", place, rank) AS (
-    SELECT l.queue, l.action, l."group", l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
-    WHERE l.worker_id = :worker
-      AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
-), candidates (step_id, queue, action, rank, queue_place) AS (
+), @lanes, candidates (step_id, queue, action, rank, queue_place) AS (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
         WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
-          AND a.rank BETWEEN lane.rank AND lane.rank AND (lane."group" = '' OR a."group" = lane."group")
+          AND a.rank BETWEEN lane.rank AND lane.rank
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
@@ -30,23 +26,29 @@ WITH breaker (value) AS (
           AND a.rank BETWEEN lane.rank AND lane.rank
           AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
-    WHERE lane."group" = '' AND CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
-    UNION ALL -- for a worker that serves only some groups: by the index of the group
+    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
+), @first_candidates;
+
+-- name: pick_in_groups_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
+-- The same for a worker that serves only some groups, by the index of the group. (Not in the same statement: to plan both
+-- takes three times as long, for every connection of every worker.)
+WITH breaker (value) AS (
+    SELECT value FROM steps_settings WHERE name = 'can_dispatch_steps' FOR SHARE
+), @lanes, candidates (step_id, queue, action, rank, queue_place) AS (
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
+        SELECT a.step_id FROM steps_agenda a
+        WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action
+          AND a.rank BETWEEN lane.rank AND lane.rank AND a."group" = lane."group"
+        ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
+    UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place FROM lanes AS lane CROSS JOIN LATERAL (
         SELECT a.step_id FROM steps_agenda a
         WHERE a.status = 'open' AND NOT a.key_blocked AND a."group" = lane."group" AND a.queue = lane.queue
           AND a.action = lane.action AND a.rank BETWEEN lane.rank AND lane.rank
           AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.rank, a.step_id LIMIT :limit FOR UPDATE SKIP LOCKED) AS found
-    WHERE lane."group" <> '' AND CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
-), numbered AS (
-    SELECT step_id, queue, action, rank, queue_place,
-           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
-    FROM candidates
-)
-SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier FROM numbered
-ORDER BY tier, queue_place, step_id
-LIMIT :most;
+    WHERE CAST(:open_too AS boolean) AND (SELECT value FROM breaker) = 'true'
+), @first_candidates;
 
 -- name: claim(ids, starting, worker, actor, hostname, now, margin)
 -- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.

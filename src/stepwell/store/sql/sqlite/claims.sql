@@ -6,15 +6,11 @@ SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
 -- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
 -- those open there while the breaker is on. High priority comes first, but no more than `high` of it while others wait.
 -- INDEXED BY: with statistics, SQLite may prefer to scan the whole agenda in the order of its primary key.
-WITH lanes (queue, action, "group", place, rank) AS (
-    SELECT l.queue, l.action, l."group", l.place, r.rank FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
-    WHERE l.worker_id = :worker AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
-), candidates (step_id, queue, action, rank, queue_place) AS MATERIALIZED (
+WITH @lanes, candidates (step_id, queue, action, rank, queue_place) AS MATERIALIZED (
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
         SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_dispatched
         WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
-          AND (lane."group" = '' OR a."group" = lane."group")
         ORDER BY a.step_id LIMIT :limit)
     UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
@@ -23,9 +19,19 @@ WITH lanes (queue, action, "group", place, rank) AS (
         WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
           AND a.rank = lane.rank AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
-    WHERE lane."group" = ''
-      AND :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
-    UNION ALL -- for a worker that serves only some groups: by the index of the group
+    WHERE :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+), @first_candidates;
+
+-- name: pick_in_groups_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
+-- The same for a worker that serves only some groups, by the index of the group.
+WITH @lanes, candidates (step_id, queue, action, rank, queue_place) AS MATERIALIZED (
+    SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
+    FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
+        SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_dispatched
+        WHERE a.status = 'dispatched' AND a.queue = lane.queue AND a.action = lane.action AND a.rank = lane.rank
+          AND a."group" = lane."group"
+        ORDER BY a.step_id LIMIT :limit)
+    UNION ALL
     SELECT found.step_id, lane.queue, lane.action, lane.rank, lane.place
     FROM lanes AS lane JOIN steps_agenda found ON found.step_id IN (
         SELECT a.step_id FROM steps_agenda a INDEXED BY steps_agenda_open
@@ -33,19 +39,8 @@ WITH lanes (queue, action, "group", place, rank) AS (
           AND a.action = lane.action AND a.rank = lane.rank
           AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
-    WHERE lane."group" <> ''
-      AND :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
-), numbered AS ( -- only the high ones: a window over all candidates costs a third of the statement
-    SELECT step_id, queue, action, rank, queue_place,
-           row_number() OVER (ORDER BY queue_place, step_id) AS place
-    FROM candidates WHERE rank = 0
-    UNION ALL
-    SELECT step_id, queue, action, rank, queue_place, 0 FROM candidates WHERE rank = 1
-)
-SELECT json_group_array(json_array(step_id, queue, action, tier))
-FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier FROM numbered
-      ORDER BY tier, queue_place, step_id
-      LIMIT :most);
+    WHERE :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+), @first_candidates;
 
 -- name: claim(ids, starting, worker, actor, hostname, now, margin, batch)
 -- To Running under a new token. An open step makes two transitions, by way of Dispatched, in the same statement.
