@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from stepwell import Stepwell
 from stepwell.model.states import State
 from stepwell.web import Role, Visitor, application
+from stepwell.web.screens.asked import Asked, View
+from stepwell.web.screens.overview import overview
+from stepwell.web.screens.pages import Pages
 from stepwell.web.screens.templating import FOLDER
 from tests.browser.screens import screens_of
 from tests.browser.shop import HOSTILE, Shop, open_shop
@@ -103,3 +108,26 @@ def test_templates_have_no_inline_script_or_style_and_mark_nothing_as_safe() -> 
         text = path.read_text(encoding="utf-8")
         assert "|safe" not in text.replace(" ", ""), path.name
         assert not re.search(r"<script(?![^>]*src=)|\sstyle=|\son[a-z]+=", text), path.name
+
+
+@pytest.mark.one_database
+def test_all_who_ask_for_a_screen_at_once_share_one_rendering(app: Stepwell) -> None:
+    made = application(app, recognise=lambda scope: Visitor("ann", Role.ADMIN))
+    rendered: list[str] = []
+
+    def screen(asked: Asked) -> View:
+        rendered.append(asked.path)
+        return overview(asked)
+
+    endpoint = Pages(made.site).screen(screen)
+
+    async def ask() -> list[int]:
+        scope = {
+            "type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "path_params": {},
+            "server": ("localhost", 80), "scheme": "http", "state": {"visitor": Visitor("ann", Role.ADMIN)},
+        }  # fmt: skip
+        answers = await asyncio.gather(*(endpoint(Request(dict(scope))) for _ in range(8)))
+        return [answer.status_code for answer in answers]
+
+    assert asyncio.run(ask()) == [200] * 8
+    assert rendered == ["/"]

@@ -6,6 +6,7 @@ at a mark that nothing else can contain.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import secrets
 import time
@@ -36,6 +37,8 @@ from stepwell.web.visitor import Role
 
 Screen: TypeAlias = Callable[[Asked], View | Redirect]
 Action: TypeAlias = Callable[[Asked, Form, str], str]
+Key: TypeAlias = tuple[Any, ...]
+Shared: TypeAlias = tuple[float, int, str, str]  # when it was rendered, status, body, tag
 
 # One second: with polls every two seconds a change is on the screen within three.
 SHARED_SECONDS: Final = 1.0
@@ -49,7 +52,8 @@ class Pages:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._token_mark = f"token-{secrets.token_hex(16)}"
-        self._shared: OrderedDict[tuple[Any, ...], tuple[float, int, str, str]] = OrderedDict()
+        self._shared: OrderedDict[Key, Shared] = OrderedDict()
+        self._making: dict[Key, asyncio.Future[Shared | Redirect]] = {}
         self._lock = Lock()
         self._pulse: tuple[float, Pulse] | None = None
 
@@ -60,17 +64,30 @@ class Pages:
             asked, fragment = self._asked(request), "x-stepwell-fragment" in request.headers
             theme = request.cookies.get("stepwell_theme", "")
             key = (asked.base, asked.path, asked.query, asked.role, fragment, "" if fragment else theme)
-            found = self._kept(key)
-            if found is None:
-                made = await self._site.read(self._make, screen, asked, fragment, theme)
-                if isinstance(made, Redirect):
-                    return RedirectResponse(made.to, 303)
-                status, body = made
-                found = (time.monotonic(), status, body, hashlib.sha256(body.encode()).hexdigest()[:20])
-                self._keep(key, found)
-            return self._answer(request, found)
+            found = self._kept(key) or await self._rendered(key, screen, asked, fragment, theme)
+            return RedirectResponse(found.to, 303) if isinstance(found, Redirect) else self._answer(request, found)
 
         return endpoint
+
+    async def _rendered(self, key: Key, screen: Screen, asked: Asked, fragment: bool, theme: str) -> Shared | Redirect:
+        """All who ask while it is being rendered wait for the same rendering."""
+        making = self._making.get(key)
+        if making is None:
+            making = asyncio.ensure_future(self._render_and_keep(key, screen, asked, fragment, theme))
+            self._making[key] = making
+            making.add_done_callback(lambda _: self._making.pop(key, None))
+        return await asyncio.shield(making)
+
+    async def _render_and_keep(
+        self, key: Key, screen: Screen, asked: Asked, fragment: bool, theme: str
+    ) -> Shared | Redirect:
+        made = await self._site.read(self._make, screen, asked, fragment, theme)
+        if isinstance(made, Redirect):
+            return made
+        status, body = made
+        found = (time.monotonic(), status, body, hashlib.sha256(body.encode()).hexdigest()[:20])
+        self._keep(key, found)
+        return found
 
     def action(self, action: Action, role: Role = Role.OPERATE) -> Callable[[Request], Any]:
         """An endpoint that does something, and leads to the page that shows it."""
@@ -148,19 +165,19 @@ class Pages:
             self._pulse = kept
         return kept[1]
 
-    def _kept(self, key: tuple[Any, ...]) -> tuple[float, int, str, str] | None:
+    def _kept(self, key: Key) -> Shared | None:
         with self._lock:
             found = self._shared.get(key)
             return found if found is not None and time.monotonic() - found[0] < SHARED_SECONDS else None
 
-    def _keep(self, key: tuple[Any, ...], made: tuple[float, int, str, str]) -> None:
+    def _keep(self, key: Key, made: Shared) -> None:
         with self._lock:
             self._shared[key] = made
             self._shared.move_to_end(key)
             while len(self._shared) > MOST_SHARED:
                 self._shared.popitem(last=False)
 
-    def _answer(self, request: Request, found: tuple[float, int, str, str]) -> Response:
+    def _answer(self, request: Request, found: Shared) -> Response:
         _, status, body, tag = found
         headers = {
             "ETag": f'"{tag}"',

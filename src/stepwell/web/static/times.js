@@ -60,6 +60,16 @@ export function textOf(moment, kind) {
   return new Intl.DateTimeFormat("sv-SE", options).format(moment);
 }
 
+/**
+ * @param {string | undefined} name
+ * @returns {string} Like UTC+1.
+ */
+function offsetOf(name) {
+  const parts = new Intl.DateTimeFormat("en", { timeZone: name, timeZoneName: "shortOffset" }).formatToParts(serverNow());
+  const text = parts.find((part) => part.type === "timeZoneName")?.value ?? "local";
+  return text.replace("GMT", "UTC");
+}
+
 /** @param {ParentNode} where */
 export function showTimes(where) {
   for (const element of where.querySelectorAll("time[datetime]")) {
@@ -71,8 +81,9 @@ export function showTimes(where) {
   }
   const button = document.getElementById("zone");
   if (button !== null) {
-    const name = zone() ?? Intl.DateTimeFormat().resolvedOptions().timeZone ?? "local";
-    if (button.textContent !== name) button.textContent = name;
+    const text = zone() === "UTC" ? "UTC" : offsetOf(zone());
+    if (button.textContent !== text) button.textContent = text;
+    button.title = `${zone() ?? Intl.DateTimeFormat().resolvedOptions().timeZone}: local time or UTC`;
   }
 }
 
