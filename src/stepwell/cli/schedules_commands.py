@@ -17,7 +17,7 @@ from stepwell.cli.text import age, clean, counted, exact, to_json
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
-    from stepwell.schedule.schedules import Schedule
+    from stepwell.schedule.schedule import Schedule
 
 app_option = click.option("--app", "app_name", metavar="MODULE:NAME", help="The app with the jobs and workflows.")
 

@@ -18,7 +18,7 @@ from stepwell.schedule.errors import ConnectionPoolExhaustedError, classified
 from stepwell.schedule.noticing import Noticing
 from stepwell.schedule.options import Options
 from stepwell.schedule.presence import PresenceLog
-from stepwell.schedule.rewinding import rewind
+from stepwell.schedule.rewinding import CLOCK_TOLERANCE, rewind
 from stepwell.schedule.settling import Settled
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import executions, schedules, slots
@@ -73,13 +73,13 @@ class Scheduler:
         return done
 
     def _survey(self, now: datetime) -> Survey:
-        return self._database.read(lambda tx: slots.survey(tx, now=now))
+        return self._database.read(lambda tx: slots.survey(tx, now=now, ahead=now + CLOCK_TOLERANCE))
 
     def _work(self, found: Survey, now: datetime, done: Round) -> None:
         if found.edited:
             self._in_batches(schedules.lock_edited, self._notice, now, done)
         if found.ahead:
-            self._rewind(now)
+            self._rewind()
         if found.due or found.edited:
             self._in_batches(partial(slots.lock_due, now=now), self._settle, now, done)
         if found.late:
@@ -101,7 +101,7 @@ class Scheduler:
             def run(tx: Transaction, limit: int = BATCH, crons: list[CronRow] = crons) -> Round:
                 crons[:] = lock(tx, excluded=[*self._left_out], limit=limit)
                 part = Round()
-                work(tx, crons, now, part)
+                work(tx, crons, self._database.now(), part)  # this process may have been suspended since the survey
                 return part
 
             try:
@@ -127,8 +127,8 @@ class Scheduler:
             def run(tx: Transaction, id: int = cron.id) -> Round:
                 part = Round()
                 row = schedules.lock_cron(tx, id=id)
-                is_open = row is not None and (row.edited_at is not None or _is_due(row, now))
-                work(tx, [row] if row is not None and is_open else [], now, part)
+                if row is not None and (row.edited_at is not None or _is_due(row, now)):
+                    work(tx, [row], self._database.now(), part)
                 return part
 
             try:
@@ -163,9 +163,15 @@ class Scheduler:
             self._noticing.notice(tx, cron, now)
             done.noticed += 1
 
-    def _rewind(self, now: datetime) -> None:
+    def _rewind(self) -> None:
         """The clock went back."""
-        while self._database.transact(lambda tx: rewind(tx, slots.lock_ahead(tx, now=now, limit=BATCH), now)) == BATCH:
+
+        def work(tx: Transaction) -> int:
+            found = slots.lock_ahead(tx, ahead=self._database.now() + CLOCK_TOLERANCE, limit=BATCH)
+            now = self._database.now()  # after the locks: a process that was suspended must not take its past for now
+            return sum(rewind(tx, cron, now) for cron in found)
+
+        while self._database.transact(work) == BATCH:
             pass
 
     def _skip_late(self, now: datetime) -> None:
