@@ -13,6 +13,7 @@ from stepwell.service.config.kinds import BadValue
 if TYPE_CHECKING:
     from stepwell.dispatch.tick import TickOptions
     from stepwell.operate.reaper import ReaperOptions
+    from stepwell.schedule.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +36,7 @@ _SETTINGS: Final = {
     "up": _WORKER | _LOG,
     "dispatcher": _DISPATCHER | _LOG,
     "reaper": _LOG,
+    "scheduler": {"app_name": "app.name"} | _LOG,
 }
 
 
@@ -86,6 +88,19 @@ def reaper_options(config: Config) -> ReaperOptions:
         "dead_worker_retention_seconds": settings.dead_worker_retention_seconds,
         "rescues": settings.rescues,
     }
+
+
+def scheduler_options(config: Config) -> Options:
+    """What a scheduler takes from the configuration, and the checks of expressions."""
+    from stepwell.schedule.options import Options
+
+    settings = config.scheduler
+    return Options(
+        poll_interval_seconds=settings.poll_interval_seconds,
+        max_sleep_seconds=settings.max_sleep_seconds,
+        min_cron_interval_seconds=settings.min_cron_interval_seconds,
+        misfire_grace_seconds=settings.misfire_grace_seconds,
+    )
 
 
 def non_default_settings(config: Config) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -44,11 +45,15 @@ def run_now(tx: Transaction, engine: ScheduleEngine, cron: CronRow, by: Author) 
     return found
 
 
-def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetime) -> Backfill:
+def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetime, now: datetime) -> Backfill:
+    """Which slots a backfill runs. Those that a scheduler is still to decide about are left to it."""
+    zone = ZoneInfo(recorded(cron).zone)
+    first, last = (each if each.tzinfo else each.replace(tzinfo=zone) for each in (first, last))
     for moment in (first, last):
         if (problem := problem_of_moment(moment)) is not None:
             raise ActionRefused(f"the period {problem}; nothing was created")
-    first, last = in_utc(first), in_utc(last)
+    decided = cron.last_slot if cron.next_slot is not None and cron.last_slot is not None else now
+    first, last = in_utc(first), min(in_utc(last), decided, now)
     taken: dict[datetime, str] = {}
     for row in executions.executions_of_slots(tx, job_id=cron.id, first=first, last=last):
         if row.status in _PASSED_OVER:
@@ -68,7 +73,7 @@ def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetim
 def backfill(
     tx: Transaction, engine: ScheduleEngine, cron: CronRow, first: datetime, last: datetime, by: Author
 ) -> Backfill:
-    plan = plan_backfill(tx, cron, first, min(last, by.now))
+    plan = plan_backfill(tx, cron, first, last, by.now)
     if not plan.slots:
         return plan
     definition = recorded(cron)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -203,22 +203,21 @@ class Schedules:
         """Disable a schedule; executions that exist are not affected."""
         return self._switch(name, False, who, why)
 
+    def declared_values(self, name: str, fields: Sequence[str] = ()) -> dict[str, Any]:
+        """What the code declares about overridden fields, or about some of them; "all" stands for all."""
+        refuse_unknown(f"schedule {name!r}", fields, [*FIELDS, "all"])
+        row = self._app.database.read(lambda tx: find(tx, name))
+        if row.declared is None:
+            raise ActionRefused(f"schedule {name!r} is not declared by code; nothing changed")
+        declared = decoded(row.declared)
+        overridden = overrides_of(row)
+        return {
+            field: getattr(declared, field) for field in overridden if not fields or field in fields or "all" in fields
+        }
+
     def reset(self, name: str, *fields: str, who: str, why: str | None = None) -> Schedule:
         """Give overridden fields (all of them, if none is named) back to the code that declares the schedule."""
-        refuse_unknown(f"schedule {name!r}", fields, FIELDS)
-
-        def work(tx: Transaction) -> CronRow:
-            row = self._locked(tx, name)
-            if row.declared is None:
-                raise ActionRefused(f"schedule {name!r} is not declared by code; nothing changed")
-            kept = overrides_of(row)
-            names = [field for field in fields or tuple(kept) if field in kept]
-            declared = decoded(row.declared)
-            definition = structs.replace(recorded(row), **{field: getattr(declared, field) for field in names})
-            rest = {field: value for field, value in kept.items() if field not in names}
-            return self._engine.editor.write(tx, row, definition, self._by(who, why), "reset", overrides=rest)
-
-        return Schedule.of(self._app.database.transact(work))
+        return self.edit(name, who=who, why=why, **self.declared_values(name, fields)).schedule
 
     def delete(self, name: str, *, who: str, why: str | None = None, force: bool = False) -> None:
         """Delete a schedule with its executions and its ledger.
@@ -285,10 +284,12 @@ class Schedules:
     ) -> Backfill:
         """Run the slots of a period (both ends included) that have neither succeeded nor are about to run.
 
-        Uses the definition of today. With `preview`, nothing is written.
+        Uses the definition of today; times without a zone are in the zone of the schedule. With `preview`, nothing is
+        written.
         """
         if preview:
-            return self._read(name, lambda tx, row: plan_backfill(tx, row, first, last))
+            now = self._app.database.now()
+            return self._read(name, lambda tx, row: plan_backfill(tx, row, first, last, now))
         return self._app.database.transact(
             lambda tx: backfill(tx, self._engine, self._locked(tx, name), first, last, self._by(who, why))
         )
