@@ -35,11 +35,6 @@ UPDATE cron_jobs SET last_success = :slot WHERE id = :job_id AND (last_success I
 UPDATE steps_schedule_slots SET outcome = 'skipped', reason = :reason, detail = :detail
 WHERE execution_id = :execution_id AND outcome = 'fired';
 
--- name: slot_was_fired(execution_id)!
--- A step that was skipped is retried.
-UPDATE steps_schedule_slots SET outcome = 'fired', reason = NULL, detail = NULL
-WHERE execution_id = :execution_id AND outcome = 'skipped';
-
 -- name: late_executions(now, limit)
 SELECT id, step_id, start_by FROM job_executions
 WHERE start_by <= :now AND start_by IS NOT NULL AND status = 'PENDING' AND started_at IS NULL
