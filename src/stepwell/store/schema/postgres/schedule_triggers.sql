@@ -17,5 +17,5 @@ BEGIN
     RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS cron_jobs_wake ON cron_jobs;
-CREATE TRIGGER cron_jobs_wake AFTER INSERT OR UPDATE OF edited_at, cron_expression, zone, is_enabled, handler_name ON cron_jobs
+CREATE TRIGGER cron_jobs_wake AFTER INSERT OR UPDATE ON cron_jobs
     FOR EACH ROW WHEN (NEW.edited_at IS NOT NULL) EXECUTE FUNCTION cron_jobs_wake();
