@@ -105,11 +105,16 @@ def edit(
         return
     output = Output()
     if not done.changed:
-        output.line(clean(f"Nothing to change: {name} is like that already."))
+        why = f"{name} is like that already" if given else "no setting was given; --help lists them"
+        output.line(clean(f"Nothing to change: {why}."))
         return
     verb = "Would change" if preview else "Changed"
     output.line(clean(f"{verb} {', '.join(done.changed)} of {name}."))
     zone = done.schedule.definition.zone
+    if done.before == done.after:
+        upcoming = f"; the next is {slot_text(done.after[0], zone, now)}" if done.after else ""
+        output.line(f"Its slots stay the same{upcoming}.")
+        return
     output.table(
         [Column("NEXT SLOTS BEFORE"), Column("NEXT SLOTS AFTER")],
         [

@@ -83,9 +83,10 @@ def show(target: Target, name: str, count: int, as_json: bool) -> None:
         found, changes = app.schedules.get(name), app.schedules.changes(name)
         slots = app.schedules.slots(name, limit=count)
         upcoming, now = app.schedules.next(name), app.database.now()
-        statuses = {each.id: each.status for each in app.schedules.executions(name, limit=2 * count)}
+        executions = app.schedules.executions(name, limit=2 * count)
     if as_json:
-        click.echo(to_json({"schedule": found, "next": upcoming, "slots": slots, "changes": changes}))
+        parts = {"schedule": found, "next": upcoming, "slots": slots, "executions": executions, "changes": changes}
+        click.echo(to_json(parts))
         return
     output = Output()
     output.fields(_fields(found, upcoming, now))
@@ -93,8 +94,15 @@ def show(target: Target, name: str, count: int, as_json: bool) -> None:
     if not slots:
         output.line("none yet")
     zone = found.definition.zone
+    statuses = {each.id: each.status for each in executions}
     for row in slots:
         output.line(_slot_line(row, zone, statuses))
+    if others := [each for each in executions if each.kind != "slot"]:
+        output.heading("Manual runs and backfills")
+        for each in reversed(others):
+            of = "" if each.slot is None else f" of {slot_text(each.slot, zone)}"
+            who = clean(f"by {each.requested_by}" + (f" ({each.reason})" if each.reason else ""))
+            output.line(f"{slot_text(each.created_at, zone)}  {each.kind}{of} {who}: execution {each.id} {each.status}")
     output.heading("Changes")
     for change in changes:
         output.line(_change_line(change, zone))

@@ -69,7 +69,7 @@ def decoded(text: str) -> Definition:
 def of_row(row: CronRow) -> Definition:
     """The definition in the columns of a row; plain SQL may have written anything into them."""
     values = {name: getattr(row, _COLUMNS.get(name, name)) for name in FIELDS if name != "params"}
-    finite = {name: _NO_NUMBER if _is_odd(value) else value for name, value in values.items()}
+    finite: dict[str, Any] = {name: _NO_NUMBER if _is_odd(value) else value for name, value in values.items()}
     return Definition(params=_params(row.handler_params), **finite)
 
 

@@ -92,7 +92,10 @@ class Executions:
     def _workflow(self, cron: CronRow, definition: Definition) -> Prepared:
         workflow = self._targets.workflow(definition.handler)
         if workflow is None:
-            raise JobCreationError(f"this program does not declare the workflow {definition.handler!r}")
+            raise JobCreationError(
+                f"this program does not declare the workflow {definition.handler!r}: use the app that does (--app); "
+                "nothing was created"
+            )
         try:
             template, start = workflow.prepared(
                 definition.params, {"initiator": f"schedule {cron.name}", "source_system": "stepwell"}
@@ -114,10 +117,10 @@ class Executions:
         created = {(row.job_id, row.scheduled_time): row.id for row in made}
         new = [(created[key], each) for each in wanted if (key := (each.cron.id, each.scheduled_time)) in created]
         jobs = [(id, each.work) for id, each in new if isinstance(each.work, NewStep)]
-        links: list[tuple[int, int | None, str]] = []
+        links: list[tuple[int, int | None, str | None]] = []
         if jobs:
             refs = self._creator.create_in(tx, [draft for _, draft in jobs], now)
-            links += [(id, ref.id, ref.uuid) for (id, _), ref in zip(jobs, refs, strict=True)]
+            links += [(id, ref.id, None) for (id, _), ref in zip(jobs, refs, strict=True)]
         for id, each in new:
             if isinstance(each.work, Prepared):
                 links.append((id, None, self._start(tx, each.work, now)))

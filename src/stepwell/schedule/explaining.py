@@ -244,7 +244,8 @@ def _timing(period: Period) -> tuple[str, str]:
 
 def _shown(moment: datetime, times: CronExpression | None = None) -> str:
     """A time in UTC, and in the zone of the schedule if that is another."""
-    text = f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if moment.second == 0 else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    form = "%Y-%m-%d %H:%M:%S" if moment.second or moment.microsecond else "%Y-%m-%d %H:%M"
+    text = f"{moment.astimezone(UTC).strftime(form)} UTC"
     if times is None or times.zone == "UTC":
         return text
     return f"{text} ({moment.astimezone(times.zone_info):%H:%M} {times.zone})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell import Stepwell
@@ -39,7 +41,7 @@ def test_an_edit_settles_due_slots_under_the_old_definition_in_its_own_transacti
     "change", [{"expression": "* * * * *"}, {"tz": "Asia/Kolkata"}, {"expression": "*/7 * * * *", "tz": "Asia/Tokyo"}]
 )
 def test_an_edit_of_expression_or_zone_never_fires_the_past(
-    reports: Stepwell, clock: ManualClock, change: dict[str, str]
+    reports: Stepwell, clock: ManualClock, change: dict[str, Any]
 ) -> None:
     create(reports, "0 1 * * *", misfire="all")
     clock.move_to(at(0, 40) + 30 * SECOND)

@@ -179,7 +179,7 @@ def test_the_part_goes_on_after_a_round_that_failed(shared_database_url: str) ->
             crew.stop()
             return whole(wakes)  # type: ignore[arg-type]
 
-        part.round = failing  # type: ignore[method-assign,assignment]
+        part.round = failing  # type: ignore[method-assign]
         with Crew([part]) as crew:
             crew.run()
         assert len(rounds) >= 2

@@ -173,7 +173,7 @@ def test_code_touches_only_the_schedules_of_its_own_app(url: str, caplog: pytest
 
 
 def test_several_processes_reconcile_at_once(url: str) -> None:
-    apps = [code(url, **{f"s{number}": {} for number in range(5)}) for _ in range(4)]
+    apps = [code(url, s0={}, s1={}, s2={}, s3={}, s4={}) for _ in range(4)]
     with Stepwell(url) as look:
         together = threading.Barrier(len(apps))
         failures: list[BaseException] = []

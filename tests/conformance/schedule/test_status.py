@@ -135,6 +135,26 @@ def test_a_step_whose_worker_dies_is_pending_again(reports: Stepwell, clock: Man
     assert only(reports).status == "SUCCESS"
 
 
+def test_a_scheduler_without_the_code_creates_executions_that_are_followed_all_the_same(
+    shared_database_url: str,
+) -> None:
+    clock = ManualClock(at(0))
+    with Stepwell(shared_database_url, clock=clock) as coded, Stepwell(shared_database_url, clock=clock) as bare:
+
+        @coded.job(queue="priority", retries=9)
+        def report() -> str:
+            return "done"
+
+        coded.record_jobs()
+        create(bare, max_retry=2, timeout_seconds=77)
+        tick(bare, clock, at(0, 5))
+        bare.schedules.run_now("s", who="bob")
+        step = coded.step(bare.schedules.executions("s")[-1].step_id or 0)
+        assert (step.queue, step.max_retries, step.timeout) == ("priority", 1, 77.0)
+        assert coded.run_until_idle() == 2
+        assert [row.status for row in bare.schedules.executions("s")] == ["SUCCESS", "SUCCESS"]
+
+
 # the handler ----------------------------------------------------------------------------------------------
 
 
