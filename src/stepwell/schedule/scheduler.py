@@ -21,7 +21,7 @@ from stepwell.schedule.presence import PresenceLog
 from stepwell.schedule.rewinding import CLOCK_TOLERANCE, rewind
 from stepwell.schedule.settling import Settled
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import executions, schedules, slots
+from stepwell.store.engine import executions, schedules, slots, ticks
 from stepwell.store.engine.schedules import CronRow
 from stepwell.store.engine.slots import Survey
 
@@ -99,6 +99,7 @@ class Scheduler:
             crons: list[CronRow] = []
 
             def run(tx: Transaction, limit: int = BATCH, crons: list[CronRow] = crons) -> Round:
+                ticks.keep_to_indexes(tx)
                 crons[:] = lock(tx, excluded=[*self._left_out], limit=limit)
                 part = Round()
                 work(tx, crons, self._database.now(), part)  # this process may have been suspended since the survey
@@ -167,6 +168,7 @@ class Scheduler:
         """The clock went back."""
 
         def work(tx: Transaction) -> int:
+            ticks.keep_to_indexes(tx)
             found = slots.lock_ahead(tx, ahead=self._database.now() + CLOCK_TOLERANCE, limit=BATCH)
             now = self._database.now()  # after the locks: a process that was suspended must not take its past for now
             return sum(rewind(tx, cron, now) for cron in found)
@@ -178,6 +180,7 @@ class Scheduler:
         """Skip steps that have not begun by the deadline of their slot."""
 
         def work(tx: Transaction) -> int:
+            ticks.keep_to_indexes(tx)
             late = executions.late_executions(tx, now=now, limit=BATCH)
             for each in late:
                 executions.skip_late(tx, id=each.step_id, actor="scheduler", reason="start_deadline", now=now)

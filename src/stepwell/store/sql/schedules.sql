@@ -46,7 +46,7 @@ SELECT * FROM cron_jobs WHERE id = :id @postgres(FOR UPDATE);
 -- name: lock_edited(excluded, limit)
 -- Rows that plain SQL inserted or changed.
 SELECT * FROM cron_jobs WHERE edited_at IS NOT NULL AND id @not_in(:excluded bigint)
-ORDER BY id LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
+ORDER BY edited_at, id LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
 
 -- name: known_handlers(names)
 -- Which of these are actions that a worker has recorded.

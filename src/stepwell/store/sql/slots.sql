@@ -1,12 +1,14 @@
 -- Deciding slots: what is due, the executions that are created, and the ledger.
 
 -- name: survey(now, ahead)
--- Whether a scheduler has anything to do, and when it will.
-SELECT EXISTS (SELECT 1 FROM cron_jobs WHERE next_slot <= :now) AS due,
-       EXISTS (SELECT 1 FROM cron_jobs WHERE edited_at IS NOT NULL) AS edited,
-       EXISTS (SELECT 1 FROM cron_jobs WHERE next_slot IS NOT NULL AND last_slot > :ahead) AS ahead,
-       EXISTS (SELECT 1 FROM cron_jobs WHERE expect_at <= :now) AS overdue,
-       EXISTS (SELECT 1 FROM job_executions WHERE start_by <= :now AND start_by IS NOT NULL AND status = 'PENDING' AND started_at IS NULL) AS late,
+-- Whether a scheduler has anything to do, and when it will. A minimum is one look at an index, also for a planner that
+-- has no statistics.
+SELECT coalesce((SELECT min(next_slot) FROM cron_jobs WHERE next_slot IS NOT NULL) <= @time(:now), false) AS due,
+       (SELECT min(edited_at) FROM cron_jobs WHERE edited_at IS NOT NULL) IS NOT NULL AS edited,
+       coalesce((SELECT max(last_slot) FROM cron_jobs WHERE next_slot IS NOT NULL) > @time(:ahead), false) AS ahead,
+       coalesce((SELECT min(expect_at) FROM cron_jobs WHERE expect_at IS NOT NULL) <= @time(:now), false) AS overdue,
+       coalesce((SELECT min(start_by) FROM job_executions
+                 WHERE start_by IS NOT NULL AND status = 'PENDING' AND started_at IS NULL) <= @time(:now), false) AS late,
        (SELECT min(next_slot) FROM cron_jobs WHERE next_slot > :now) AS next_slot,
        (SELECT min(expect_at) FROM cron_jobs WHERE expect_at > :now) AS next_expected,
        (SELECT min(start_by) FROM job_executions

@@ -43,7 +43,7 @@ CREATE TABLE cron_jobs (
     expect_at       text                             -- when it is checked next
 ) STRICT;
 CREATE INDEX cron_jobs_due ON cron_jobs (next_slot) WHERE next_slot IS NOT NULL;
-CREATE INDEX cron_jobs_unchecked ON cron_jobs (id) WHERE edited_at IS NOT NULL;
+CREATE INDEX cron_jobs_unchecked ON cron_jobs (edited_at) WHERE edited_at IS NOT NULL;
 CREATE INDEX cron_jobs_decided ON cron_jobs (last_slot) WHERE next_slot IS NOT NULL;
 CREATE INDEX cron_jobs_expected ON cron_jobs (expect_at) WHERE expect_at IS NOT NULL;
 
