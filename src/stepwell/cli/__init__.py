@@ -26,7 +26,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "enqueue": ("enqueue", "Create a step."),
     },
     "Run": {
-        "up": ("work", "Run dispatcher, worker and reaper together."),
+        "up": ("work", "Run dispatcher, worker, reaper and scheduler together."),
         "worker": ("work", "Run the steps of an app until stopped."),
         "reaper": ("work", "Recover the steps of dead workers."),
         "scheduler": ("schedules", "Decide the slots of schedules until stopped."),

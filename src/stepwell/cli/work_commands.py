@@ -100,7 +100,7 @@ def worker(target: Target, /, **options: Any) -> None:
 @_worker_options
 @click.pass_obj
 def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
-    """Run dispatcher, worker and reaper together: all that an app needs.
+    """Run dispatcher, worker, reaper and scheduler together: all that an app needs.
 
     Any number may run on one database; on PostgreSQL, on any number of machines. With --group, it dispatches and claims
     only steps of those groups.

@@ -27,7 +27,8 @@ from stepwell.store.engine.slots import Survey
 
 _LOGGER: Final = logging.getLogger("stepwell.scheduler")
 
-# Five thousand slots of one minute are ten transactions; each holds the write lock of SQLite for some 0.2 s (bench/schedules.py).
+# Five thousand slots of one minute are ten transactions; each holds the write lock of SQLite for some 0.2 s
+# (bench/schedules.py).
 BATCH: Final = 500
 BUSY_SECONDS: Final = 0.2  # another scheduler holds the rows that are due
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 from stepwell import Stepwell
 from stepwell.testing import ManualClock
 from tests.conformance.schedule.support import at, create, fired, outcomes, statuses, tick
@@ -99,3 +102,26 @@ def test_overlap_is_allowed_by_default(reports: Stepwell, clock: ManualClock) ->
     tick(reports, clock, at(0, 5))
     tick(reports, clock, at(0, 10))
     assert fired(reports) == [at(0, 5), at(0, 10)]
+
+
+def test_schedulers_that_run_at_once_fire_one_slot_once_and_skip_the_next(shared_database_url: str) -> None:
+    clock = ManualClock(at(0))
+    apps = [Stepwell(shared_database_url, clock=clock) for _ in range(4)]
+    for app in apps:
+        app.job(name="report")(lambda: None)
+        app.open()
+    create(apps[0], allow_overlap=False)
+    for minute in (5, 10):
+        clock.move_to(at(0, minute))
+        together = threading.Barrier(len(apps))
+
+        def decide(app: Stepwell, together: threading.Barrier = together) -> None:
+            together.wait()
+            app.schedules.run_once()
+
+        with ThreadPoolExecutor(len(apps)) as threads:
+            list(threads.map(decide, apps))
+    assert [each[2:] for each in outcomes(apps[0])] == [("fired", None), ("skipped", "overlap")]
+    assert fired(apps[0]) == [at(0, 5)]
+    for app in apps:
+        app.close()
