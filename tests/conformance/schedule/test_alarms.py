@@ -104,3 +104,14 @@ def test_an_expectation_that_is_added_later_is_about_later_slots(
     assert alarms == []
     tick(reports, clock, at(5, 10))
     assert [each.slot for each in alarms] == [at(5)]
+
+
+def test_an_edit_of_the_expectation_does_not_repeat_the_alarm_about_a_slot(
+    reports: Stepwell, clock: ManualClock, alarms: list[ScheduleSlotMissed]
+) -> None:
+    create(reports, "0 * * * *", expect_within=600.0)
+    tick(reports, clock, at(1, 10))
+    reports.schedules.edit("s", expect_within=300.0, who="bob")
+    tick(reports, clock, at(1, 30))
+    assert [each.slot for each in alarms] == [at(1)]
+    assert [missed.slot for missed in reports.schedules.overdue()] == [at(1)]
