@@ -92,7 +92,7 @@ def main(url: str, seed: int) -> None:
     while pending or running:
         while pending:
             number = pending.pop()
-            dies_after = draw.randint(1, 25) if deaths + len(running) < DEATHS else None
+            dies_after = draw.randint(1, 8) if deaths + len(running) < DEATHS else None
             if (pid := os.fork()) == 0:
                 try:
                     schedule(url, started, number, dies_after)
