@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from stepwell.model.ids import Uuid7Generator
+from stepwell.operate.fold import recount
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation
 
@@ -63,6 +64,7 @@ def behind_the_triggers(database: Database) -> Iterator[Loader]:
     yield loader
     loader.flush()
     database.transact(lambda tx: [tx.fetch(trigger, {}) for trigger in triggers])
+    recount(database)
 
 
 def _take_triggers_down(tx: Transaction) -> list[str]:

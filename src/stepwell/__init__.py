@@ -30,6 +30,7 @@ from stepwell.model.errors import (
     KeyConflict,
     OperationNotFound,
     SchemaError,
+    StepArchived,
     StepDidNotConclude,
     StepNotFound,
     StepTimeout,
@@ -43,6 +44,7 @@ from stepwell.model.errors import (
 from stepwell.model.states import State
 from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.operate.operations import Operation, Preview
+from stepwell.operate.retention import RetentionOptions
 from stepwell.run.current import current_step
 from stepwell.run.log_fields import StepLogFilter
 from stepwell.run.results import Results, StepResult
@@ -87,6 +89,7 @@ __all__ = [
     "Preview",
     "Reschedule",
     "Results",
+    "RetentionOptions",
     "Retried",
     "Retry",
     "Run",
@@ -98,6 +101,7 @@ __all__ = [
     "Step",
     "StepDidNotConclude",
     "StepLogFilter",
+    "StepArchived",
     "StepNotFound",
     "StepRef",
     "StepResult",

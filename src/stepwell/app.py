@@ -25,6 +25,8 @@ from stepwell.events.subscribers import KEEP_UP_SECONDS
 from stepwell.look import explain as explaining
 from stepwell.look import past
 from stepwell.look.explain import Explanation
+from stepwell.look.figures import Figures
+from stepwell.look.lists import Lists
 from stepwell.look.overview import Stats, WorkerInfo
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import Reader, TreeNode
@@ -38,9 +40,14 @@ from stepwell.model.suggest import refuse_unknown
 from stepwell.operate import invariants
 from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
+from stepwell.operate.causes import resolve_causes
+from stepwell.operate.fold import fold_all, recount
+from stepwell.operate.fold_part import FoldPart
 from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
 from stepwell.operate.reaper_part import ReaperPart
+from stepwell.operate.retention import Retention, RetentionOptions
+from stepwell.operate.retention.retention_part import RetentionPart
 from stepwell.operate.transition import transition_by_hand
 from stepwell.processes.engine import ProcessEngine
 from stepwell.processes.explain import rescheduling
@@ -90,6 +97,7 @@ class Stepwell(Loadable):
 
     `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated. `name`
     identifies the app among those that share a database: the schedules that its code declares belong to it.
+    `retention` says how long settled workflows are kept: 30 days, if it is left out.
 
     Making one touches nothing: it connects, and makes sure of the schema, on first use. A process that is forked later
     connects for itself.
@@ -103,6 +111,7 @@ class Stepwell(Loadable):
         queues: Iterable[str] = (),
         clock: Clock | None = None,
         migrate_schema: bool = False,
+        retention: RetentionOptions | None = None,
     ) -> None:
         self._name = name
         self.jobs = Registry()
@@ -113,6 +122,7 @@ class Stepwell(Loadable):
         self.main_processes = MainProcesses(self)
         self.schedules = Schedules(self)
         self.cron = CronDecorator(self)
+        self.retention_options = RetentionOptions() if retention is None else retention
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
         self._attach(url, clock or SystemClock())
@@ -148,6 +158,9 @@ class Stepwell(Loadable):
             lambda: self.schedules.options,
         )
         self.reader = Reader(self.database)
+        self.figures = Figures(self.database)
+        self.lists = Lists(self.database)
+        self.retention = Retention(self.database, self.retention_options)
 
     @contextmanager
     def bound_to(self, url: str, clock: Clock | None = None) -> Iterator[Self]:
@@ -299,9 +312,9 @@ class Stepwell(Loadable):
         return self._workers.build(WorkerSettings.of(settings))
 
     def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
-        """A dispatcher and the sweep of its groups, as parts of a crew."""
+        """A dispatcher, the sweep of its groups and the fold of the counters, as parts of a crew."""
         sweep = SweepPart(self.database, dispatcher.groups, sweep_seconds)
-        return [DispatcherPart(dispatcher, self.database), sweep]
+        return [DispatcherPart(dispatcher, self.database), sweep, FoldPart(self.database)]
 
     def reaper_part(self, **options: Unpack[ReaperOptions]) -> Part:
         """A reaper, as part of a crew."""
@@ -312,10 +325,14 @@ class Stepwell(Loadable):
         self.schedules.reconcile_once()
         return SchedulerPart(self.schedules.scheduler(), self.database)
 
+    def retention_part(self) -> Part:
+        """Retention, as part of a crew."""
+        return RetentionPart(self.retention, self.database, self.events)
+
     def parts(self, worker: Worker) -> list[Part]:
-        """A worker and the other parts that a system needs: a dispatcher, the sweep, a reaper and a scheduler."""
+        """A worker and the other parts that a system needs: dispatcher, sweep, reaper, scheduler and retention."""
         dispatcher = self.dispatcher(lock_seconds=worker.row.alive_seconds)
-        beside = [self.reaper_part(), self.scheduler_part(), *self.main_processes.parts()]
+        beside = [self.reaper_part(), self.scheduler_part(), self.retention_part(), *self.main_processes.parts()]
         return [worker, *self.dispatcher_parts(dispatcher), *beside]
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
@@ -373,8 +390,11 @@ class Stepwell(Loadable):
         """A step as it was at an earlier moment; None before it was created."""
         return past.step_at(self.database, self.step(which).id, when)
 
-    def workflow_at(self, workflow_id: str, when: datetime) -> WorkflowThen:
-        """A workflow, declared or not, and all its steps as they were at an earlier moment."""
+    def workflow_at(self, workflow_id: str, when: datetime | None = None) -> WorkflowThen:
+        """A workflow, declared or not, and all its steps as they were at an earlier moment.
+
+        Without `when`, as they are: `at` of the result is that moment, by the clock that stamps the history.
+        """
         return past.workflow_at(self.database, workflow_id, when)
 
     def tree(self, which: AnyStep) -> TreeNode:
@@ -448,6 +468,16 @@ class Stepwell(Loadable):
     def sweep(self) -> list[sweeping.Finding]:
         """Check marks and agenda; repairs what is wrong and returns what it repaired."""
         return sweeping.sweep(self.database)
+
+    def fold(self) -> None:
+        """Fold the counters and find the causes of cascades now, as a dispatcher does every two seconds."""
+        fold_all(self.database)
+        while resolve_causes(self.database):
+            pass
+
+    def recount(self) -> None:
+        """Make the counters anew from the steps."""
+        recount(self.database)
 
 
 def _workflow_of(step: Step) -> str:

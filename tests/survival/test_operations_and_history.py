@@ -21,10 +21,9 @@ def dump(cluster: Cluster) -> tuple[datetime, Dump]:
     database = cluster.app.database
 
     def look(tx: Transaction) -> tuple[datetime, Dump]:
-        when = database.now()
         if tx.dialect == "postgres":
             tx.execute("LOCK TABLE steps IN SHARE MODE", {})
-            when = tx.fetch("SELECT clock_timestamp() AS now", {})[0]["now"]  # of the clock that stamps the history
+        when = database.exact_now(tx)
         rows = tx.fetch("SELECT id, state, reason, actor, attempts FROM steps", {})
         return when, {r["id"]: (r["state"], r["reason"], r["actor"], r["attempts"]) for r in rows}
 

@@ -21,12 +21,13 @@ from stepwell.model.errors import ConfigError
 # Heading → command → (its module, in this package or by its whole name; its line in `--help`).
 COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Start here": {
+        "init": ("init", "Create a small project that runs."),
         "demo": ("stepwell.demo.command", "See Stepwell at work, in a few seconds."),
         "migrate": ("migrate", "Create or upgrade the schema."),
         "enqueue": ("enqueue", "Create a step."),
     },
     "Run": {
-        "up": ("work", "Run dispatcher, worker, reaper and scheduler together."),
+        "up": ("work", "Run a worker with everything that it needs."),
         "worker": ("work", "Run the steps of an app until stopped."),
         "reaper": ("work", "Recover the steps of dead workers."),
         "scheduler": ("schedules", "Decide the slots of schedules until stopped."),
@@ -40,7 +41,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "shares": ("heartbeat", "Compare promised and delivered shares."),
         "show": ("look", "Show a step or a workflow, also at an earlier time."),
         "tree": ("look", "Show a step or a workflow as a tree."),
-        "explain": ("look", "Explain why a step or a workflow does not go on."),
+        "explain": ("look", "Explain why a step or a workflow is waiting."),
         "workflows": ("workflows", "List, start, check and steer declared workflows."),
         "schedules": ("schedules", "List, add, change and run schedules."),
         "stats": ("overview", "Show counts by state, breaker and workers."),
@@ -61,6 +62,8 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Maintain": {
         "safe-to-restart": ("breaker", "Exit 0 if workers can be restarted."),
+        "prune": ("retention", "Delete workflows that ended long ago."),
+        "archive": ("retention", "Archive workflows that ended long ago."),
         "doctor": ("doctor", "Check invariants, bookkeeping and workers."),
         "completion": ("completion", "Print a shell completion script."),
     },

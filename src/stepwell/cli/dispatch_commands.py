@@ -102,7 +102,7 @@ def _changes(report: TickReport) -> Cell:
 
 def dispatcher_options(function: F) -> F:
     """The options of everything that runs a dispatcher."""
-    return click.option("--group", "groups", multiple=True, help="Dispatch only this group (repeatable).")(function)
+    return click.option("--group", "groups", multiple=True, help="Only this group (repeatable).")(function)
 
 
 def dispatching_parts(

@@ -10,12 +10,13 @@ import click
 
 from stepwell.cli.output import Cell, Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.settings import non_default_settings
+from stepwell.cli.settings import non_default_settings, retention_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import clean, counted, exact, shorten, to_json
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
+    from stepwell.operate.retention import RetentionStatus
     from stepwell.schedule.alarms import Missed
     from stepwell.store.engine.reading import LaneCount, SetAside
 
@@ -46,6 +47,7 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
         if whole or sweep:
             found["repairs"] = app.sweep()
     healthy = not any(found.get(problem) for problem in _PROBLEMS)
+    healthy = healthy and not ("retention" in found and found["retention"].is_behind)
     if as_json:
         click.echo(to_json({"healthy": healthy, **found}))
     else:
@@ -71,8 +73,14 @@ def _environment(app: Stepwell, target: Target) -> dict[str, Any]:
         "set_aside": app.reader.set_aside(),
         "schedules": {"all": len(listed), "disabled": sum(not each.definition.enabled for each in listed)},
         "overdue": app.schedules.overdue(),
+        "retention": _retention(app, target),
         "settings": non_default_settings(target.config),
     }
+
+
+def _retention(app: Stepwell, target: Target) -> RetentionStatus:
+    app.retention.options = retention_options(target.config, app.retention_options)
+    return app.retention.status()
 
 
 def _write(output: Output, found: dict[str, Any]) -> None:
@@ -89,6 +97,7 @@ def _write(output: Output, found: dict[str, Any]) -> None:
                 ("unserved work", _unserved(found["unserved"])),
                 *_set_aside(found["set_aside"]),
                 *_schedules(found["schedules"], found["overdue"]),
+                ("retention", (str(found["retention"]), "bold red" if found["retention"].is_behind else "")),
                 *_settings(found["settings"]),
             ]
         )

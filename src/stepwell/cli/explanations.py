@@ -64,7 +64,10 @@ def _write_outlook(output: Output, found: Explanation, now: datetime) -> None:
         return
     output.line()
     if found.expected_at is not None:
-        word = "Expected at" if all(root.changes_at for root in found.roots) else "Not before"
+        # A gate that expires fails: its moment is no promise.
+        word = (
+            "Expected at" if all(root.changes_at and root.condition != "gate" for root in found.roots) else "Not before"
+        )
         output.line(f"{word} {exact(found.expected_at, now)}")
     _write_advice(output, advice)
 

@@ -13,7 +13,7 @@ from stepwell.cli.explanations import write_explanation
 from stepwell.cli.history import write_history
 from stepwell.cli.moments import write_step_then, write_workflow_then
 from stepwell.cli.output import Cell, Column, Output, of_state
-from stepwell.cli.parameters import BIGGEST_ID, STATE, relatable, workflow_of
+from stepwell.cli.parameters import BIGGEST_ID, STATE, argument, relatable, workflow_of
 from stepwell.cli.subjects import moment, step_or_run
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
@@ -21,11 +21,15 @@ from stepwell.cli.trees import tree_lines
 from stepwell.cli.workflow_views import write_workflow, write_workflow_explanation, write_workflow_tree
 from stepwell.model.states import State
 from stepwell.model.step import Step
+from stepwell.store.filters import STATUSES
 
 if TYPE_CHECKING:
     from stepwell import Run, Stepwell
+    from stepwell.look.lists import Page, StepRow
     from stepwell.look.reader import TreeNode
 
+# Steps that `steps` looks at in one call, where no index helps.
+MOST_LOOKED_AT: Final = 200_000
 # Children of one parent that `tree` shows without --all.
 CHILDREN_SHOWN: Final = 50
 
@@ -37,6 +41,11 @@ CHILDREN_SHOWN: Final = 50
 @click.option("--action", help="Only steps of this action.")
 @click.option("--workflow", metavar="STEP", help="Only steps of this step's workflow.")
 @click.option("--relatable", type=relatable, metavar="TYPE:ID", help="Only steps about this object.")
+@click.option("--status", multiple=True, type=click.Choice(STATUSES), metavar="STATUS", help="On the agenda: ready, …")
+@click.option("--reason", help="Only steps with this reason.")
+@click.option("--host", help="Only steps that ran on this host last.")
+@click.option("--fingerprint", help="Only failures of this cause.")
+@click.option("--arg", "arguments", type=argument, metavar="PATH=VALUE", multiple=True, help="Only with this argument.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number of steps.")
 @click.option("--before", metavar="ID", type=click.IntRange(1), help="Only steps older than this one (next page).")
 @database_option
@@ -46,6 +55,8 @@ def steps(
     target: Target,
     /,
     states: tuple[str, ...],
+    status: tuple[str, ...],
+    arguments: tuple[tuple[str, str], ...],
     workflow: str | None,
     limit: int,
     before: int | None,
@@ -56,7 +67,13 @@ def steps(
     with target.open() as app:
         if workflow is not None:
             filters["workflow"] = workflow_of(app, workflow)
-        found = app.steps(limit=limit, before=before and min(before, BIGGEST_ID), state=list(states) or None, **filters)
+        filters["args"] = dict(arguments) or None
+        before = before and min(before, BIGGEST_ID)
+        found, page = _find(
+            app, limit, before, {"state": list(states) or None, "status": list(status) or None, **filters}
+        )
+        if not found:  # a typo must not look like an empty queue
+            app.reader.refuse_unknown_names(group=filters["group"], queue=filters["queue"])
         now = app.database.now()
     if as_json:
         click.echo(to_json(found))
@@ -64,6 +81,7 @@ def steps(
     output = Output()
     if not found:
         output.line("No steps match." if before is None else "No older steps match.")
+        _say_where_it_stopped(output, page)
         return
     columns = [
         Column("ID", right=True),
@@ -75,12 +93,29 @@ def steps(
         Column("WHY", folds=True),
     ]
     output.table(columns, (_row(step, now) for step in found))
-    if len(found) == limit:
-        output.line((f"Next page: --before {found[-1].id}", "dim"))
+    _say_where_it_stopped(output, page)
 
 
-def _row(step: Step, now: datetime) -> list[Cell]:
-    why = step.error_message if step.state in (State.FAILED, State.STOPPED) else None
+def _find(app: Stepwell, limit: int, before: int | None, filters: dict[str, Any]) -> tuple[list[StepRow], Page]:
+    """Pages until there are enough rows, or enough was looked at."""
+    found: list[StepRow] = []
+    looked_at = 0
+    while True:
+        page = app.lists.steps(limit=limit - len(found), before=before, **filters)
+        found += page.rows
+        looked_at += page.looked_at
+        if page.next is None or len(found) == limit or looked_at >= MOST_LOOKED_AT:
+            return found, page
+        before = page.next
+
+
+def _say_where_it_stopped(output: Output, page: Page) -> None:
+    if page.next is not None:
+        output.line((f"Next page: --before {page.next}", "dim"))
+
+
+def _row(step: StepRow, now: datetime) -> list[Cell]:
+    why = step.error if step.state in (State.FAILED, State.STOPPED) else None
     return [
         str(step.id),
         of_state(step.state),
@@ -104,23 +139,27 @@ def show(target: Target, which: str, at: datetime | None, as_json: bool) -> None
     With --at, as it was then: rebuilt from the history.
     """
     with target.open() as app:
-        found = step_or_run(app, which)
+        archived = None if at is not None else app.reader.archived(which)
+        found = step_or_run(app, which) if archived is None else archived.step
         if at is not None:
             _show_moment(app, found, at, as_json=as_json)
             return
         if not isinstance(found, Step):
             write_workflow(found, as_json=as_json)
             return
-        history = app.history(found)
-        logs = app.logs(found)
-        upstream = app.reader.dependencies(found)
+        history = app.history(found) if archived is None else archived.history
+        logs = app.logs(found) if archived is None else archived.logs
+        upstream = app.reader.dependencies(found) if archived is None else []
         now = app.database.now()
     if as_json:
-        ids = [step.id for step in upstream]
-        click.echo(to_json({"step": found, "depends_on": ids, "history": history, "logs": logs}))
+        ids = [step.id for step in upstream] if archived is None else archived.depends_on
+        shown = {"step": found, "depends_on": ids, "history": history, "logs": logs}
+        click.echo(to_json(shown if archived is None else {**shown, "archived_at": archived.archived_at}))
         return
     output = Output()
     output.line((f"step {found.id} ", "bold"), (found.name, "bold"), "  ", of_state(found.state))
+    if archived is not None:
+        output.line((f"archived on {exact(archived.archived_at)}", "dim"))
     depends_on = ", ".join(f"{step.id} {step.name} ({step.state})" for step in upstream)
     output.fields(_fields(found, depends_on, now))
     output.block("Arguments", _pretty(found.arguments))

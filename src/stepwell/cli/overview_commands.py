@@ -10,12 +10,15 @@ from msgspec.structs import asdict
 from stepwell.cli.output import Cell, Column, Output, Span, of_state
 from stepwell.cli.parameters import known_group
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, to_json
+from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, span, to_json
 from stepwell.model.actors import OPERATOR
 from stepwell.model.states import UNFINISHED
 from stepwell.operate.breaker import BreakerState
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from stepwell.look.figures import Estimate
     from stepwell.store.engine.reading import TickRow
 
 _UNFINISHED = sorted(UNFINISHED, key=["Pending", "Dispatched", "Running"].index)
@@ -41,6 +44,16 @@ def breaker_line(breaker: BreakerState) -> list[Span]:
     return [("PAUSED", "bold red"), f"{by}{since}{why}"]
 
 
+def _pace(estimate: Estimate, oldest: datetime | None, now: datetime) -> str:
+    """`212 a minute, empties in about 6 min; the oldest ready step has waited for 41 s`."""
+    parts = [f"{estimate.per_minute:,.0f} a minute"]
+    if estimate.waiting and estimate.seconds is not None:
+        parts.append(f"empties in about {span(estimate.seconds)}")
+    if oldest is not None:
+        parts.append(f"the oldest ready step has waited for {span(max((now - oldest).total_seconds(), 0.0))}")
+    return ", ".join(parts)
+
+
 @click.command()
 @database_option
 @json_option
@@ -49,16 +62,25 @@ def stats(target: Target, as_json: bool) -> None:
     """Show the breaker, counts by state, the agenda and the live workers."""
     with target.open() as app:
         found = app.stats()
+        estimate, oldest = app.figures.estimate(), app.figures.oldest_ready()
         breaker = app.breaker.state()
         now = app.database.now()
     if as_json:
-        click.echo(to_json({**asdict(found), "breaker": breaker}))
+        click.echo(to_json({**asdict(found), "estimate": estimate, "oldest_ready": oldest, "breaker": breaker}))
         return
     output = Output()
     output.fields([("dispatching", breaker_line(breaker))])
     output.table(
         [Column("STATE"), Column("STEPS", right=True)],
         ([of_state(state), f"{number:,}"] for state, number in found.states.items()),
+    )
+    output.fields(
+        [
+            ("child pending", f"{found.child_pending:,} of Pending"),
+            ("child running", f"{found.child_running:,} of Running"),
+            ("throttled", f"{found.throttled:,} of Pending"),
+            ("pace", _pace(estimate, oldest, now)),
+        ]
     )
     if found.agenda:
         output.heading("Agenda (without steps that wait for other steps)")
@@ -97,9 +119,12 @@ def groups(target: Target, as_json: bool) -> None:
     """List the groups: unfinished steps, last tick, last dispatch and lock."""
     with target.open() as app:
         rows = app.groups()
-        counted = {(row.group, row.state): row.steps for row in app.stats().groups}
+        counted = {
+            row.group: {"Pending": row.pending, "Dispatched": row.dispatched, "Running": row.running}
+            for row in app.figures.groups()
+        }
         now = app.database.now()
-    unfinished = {row.group: {state: counted.get((row.group, state), 0) for state in _UNFINISHED} for row in rows}
+    unfinished = {row.group: counted[row.group] for row in rows}
     if as_json:
         click.echo(to_json([{**asdict(row), "unfinished": unfinished[row.group]} for row in rows]))
         return

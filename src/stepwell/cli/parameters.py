@@ -35,6 +35,18 @@ def relatable(text: str) -> tuple[str, str]:
     return kind, of
 
 
+def argument(text: str) -> tuple[str, str]:
+    """The value of an argument, as PATH=VALUE.
+
+    >>> argument("customer.id=7")
+    ('customer.id', '7')
+    """
+    path, equals, value = text.partition("=")
+    if not (path and equals):
+        raise click.BadParameter(f"{text!r}: expected PATH=VALUE, like customer.id=7")
+    return path, value
+
+
 def step_key(text: str) -> int | str:
     """A step as the app takes it: the number of an id, or the text of a uuid."""
     return int(text) if text.isdecimal() else text

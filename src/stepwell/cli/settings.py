@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -13,6 +14,7 @@ from stepwell.service.config.kinds import BadValue
 if TYPE_CHECKING:
     from stepwell.dispatch.tick import TickOptions
     from stepwell.operate.reaper import ReaperOptions
+    from stepwell.operate.retention import RetentionOptions
     from stepwell.schedule.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,6 +103,15 @@ def scheduler_options(config: Config) -> Options:
         min_cron_interval_seconds=settings.min_cron_interval_seconds,
         misfire_grace_seconds=settings.misfire_grace_seconds,
     )
+
+
+def retention_options(config: Config, options: RetentionOptions) -> RetentionOptions:
+    """What the configuration sets; what it leaves out is as the app says."""
+    settings = config.retention
+    given = {"keep_days": settings.keep_days, "archive": settings.archive, "archive_days": settings.archive_days}
+    given |= {"key_days": settings.key_days, "batch": settings.batch, "pause_seconds": settings.pause_seconds}
+    left_out = {name for name in ("batch", "pause_seconds") if config.origin(f"retention.{name}").kind == "default"}
+    return replace(options, **{k: v for k, v in given.items() if v is not None and k not in left_out})  # type: ignore[arg-type]
 
 
 def non_default_settings(config: Config) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ from stepwell.cli.apps import load_named_app
 from stepwell.cli.dispatch_commands import dispatcher_options, dispatching_parts
 from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.parameters import warn_of_unknown_groups
-from stepwell.cli.settings import reaper_options, setting_option
+from stepwell.cli.settings import reaper_options, retention_options, setting_option
 from stepwell.cli.target import Target, database_option
 from stepwell.cli.text import clean, counted
 from stepwell.model.redaction import shown_url
@@ -100,7 +100,7 @@ def worker(target: Target, /, **options: Any) -> None:
 @_worker_options
 @click.pass_obj
 def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
-    """Run dispatcher, worker, reaper and scheduler together: all that an app needs.
+    """Run dispatcher, worker, reaper, scheduler and retention together: all that an app needs.
 
     Any number may run on one database; on PostgreSQL, on any number of machines. With --group, it dispatches and claims
     only steps of those groups.
@@ -112,8 +112,9 @@ def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
 
 def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
     _, dispatching = dispatching_parts(app, config, groups, lease_seconds)
-    beside = [app.reaper_part(**reaper_options(config)), app.scheduler_part(), *app.main_processes.parts()]
-    return [*dispatching, *beside]
+    app.retention.options = retention_options(config, app.retention_options)
+    beside = [app.reaper_part(**reaper_options(config)), app.scheduler_part(), app.retention_part()]
+    return [*dispatching, *beside, *app.main_processes.parts()]
 
 
 @click.command()
@@ -194,4 +195,6 @@ def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) 
         click.echo("Free slots are shared between jobs by weight.")
     if not app.breaker.state().dispatching:
         click.echo("Dispatching is paused (`stepwell resume`); no new steps start.")
+    if title == "Up":
+        click.echo(f"Retention: {app.retention.options} (retention.keep_days).")
     click.echo("Ctrl-C or SIGTERM stops it; a second signal stops it at once.")

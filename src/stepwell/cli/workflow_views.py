@@ -1,4 +1,4 @@
-"""A declared workflow as text: its request and steps, its tree, and why it does not go on."""
+"""A declared workflow as text: its request and steps, its tree, and why it is waiting."""
 
 from __future__ import annotations
 
@@ -103,4 +103,4 @@ def write_workflow_explanation(run: Run, found: WorkflowExplanation, now: dateti
         output.line((f"  ... {more:,} more", "dim"))
     write_roots(output, found.roots, found.roots_more)
     if execution.next_change_at is not None:
-        output.line(f"Next change by itself: {exact(execution.next_change_at, now)}")
+        output.line(f"Next automatic change: {exact(execution.next_change_at, now)}")

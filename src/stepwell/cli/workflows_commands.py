@@ -92,9 +92,17 @@ def show(target: Target, workflow: str, as_json: bool) -> None:
 @click.option("--namespace", default="default", show_default=True)
 @click.option("--version", "version", help="The version.  [default: the newest]")
 @click.option("--initiator", help="Who asks for it (recorded).")
+@click.option("--source-system", metavar="NAME", help="The system that asks for it (recorded).")
 @click.option("--reason", help="Why (recorded).")
 @click.option("--tag", "tags", multiple=True, help="A tag (repeatable).")
 @click.option("--bypass", "bypass_steps", multiple=True, metavar="STEP", help="A skippable step to skip (repeatable).")
+@click.option(
+    "--identity",
+    type=click.Choice(["unique", "hash"]),
+    default="unique",
+    show_default=True,
+    help="`hash`: refuse a second workflow with the same request.",
+)
 @click.option("--key", help="Refuse a second workflow with this key.")
 @app_option
 @database_option
@@ -120,13 +128,12 @@ def start(target: Target, /, name: str, app_name: str | None, as_json: bool, **r
 @click.pass_obj
 def check(target: Target, files: tuple[Path, ...], live: bool, app_name: str | None, as_json: bool) -> None:
     """Check the workflows of an app, and YAML files. Exits with 1 if anything is wrong."""
-    if live:
+    app = import_named_app(app_name or target.config.app.name)
+    found = [problem for workflow in app.workflows for problem in workflow.problems()]
+    found += app.workflows.problems_in(*files)
+    if live and not found:
         with _load(target, app_name) as app:
             found = [str(problem) for problem in app.workflows.check_live()]
-    else:
-        app = import_named_app(app_name or target.config.app.name)
-        found = [problem for workflow in app.workflows for problem in workflow.problems()]
-        found += app.workflows.problems_in(*files)
     if as_json:
         click.echo(to_json({"problems": found}))
     else:
@@ -193,15 +200,18 @@ def _acting(name: str, done: str, text: str) -> None:
         if as_json:
             click.echo(to_json({"workflow": row, "steps": acted if isinstance(acted, list) else []}))
             return
-        of = f"; {counted(len(acted), 'step')} {done}" if isinstance(acted, list) else ""
-        Output().line(f"workflow {run.id} is ", of_workflow_state(row.state), of)
+        if isinstance(acted, list):
+            details = f"; {counted(len(acted), 'step')} {done}"
+        else:
+            details = f"; {done}" if done else ""
+        Output().line(f"workflow {run.id} is ", of_workflow_state(row.state), details)
 
 
 _acting("cancel", "cancelled", "Cancel everything that has not ended.")
 _acting("retry", "revived", "Return every step that ended without concluding to Pending.")
 _acting("resolve", "", "Declare a workflow that ended in error, or was cancelled, as resolved by hand.")
-_acting("pause", "", "Hold back the Pending steps; what runs continues.")
-_acting("resume", "", "Resume a paused workflow.")
+_acting("pause", "paused", "Hold back the Pending steps; what runs continues.")
+_acting("resume", "resumed", "Resume a paused workflow.")
 
 
 @workflows.command()

@@ -44,8 +44,10 @@ class _FieldNames(StructMeta):
     """Suggests the right name for a misspelt field."""
 
     def __call__(cls, *args: Any, **fields: Any) -> Any:  # noqa: N805 - of a metaclass
+        if args:
+            raise InvalidStep("NewStep takes no positional arguments: NewStep(action='mail', arguments={'to': 'ann'})")
         try:
-            return super().__call__(*args, **fields)
+            return super().__call__(**fields)
         except TypeError:
             refuse_unknown("NewStep", fields, cls.__struct_fields__, "field")
             raise
@@ -102,7 +104,7 @@ class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
     cooldown: float = 0.0
     concurrency_limit: int = 1
     made_of: NewStep | None = None
-    unsettled: tuple[str, ...] = ()  # what has the general default because nobody has declared the job yet
+    unsettled: tuple[str, ...] = ()  # what has the general default because no worker has recorded the job yet
 
     @property
     def identity(self) -> int:

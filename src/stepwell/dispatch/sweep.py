@@ -29,22 +29,37 @@ class Finding:
 
 def sweep(database: Database, groups: Collection[str] | None = None) -> list[Finding]:
     """Check everything once; returns what had to be repaired (normally nothing)."""
+    return sweep_groups(database, groups).findings
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    findings: list[Finding]
+    busy: list[str]  # groups with marks that no tick has processed yet: nothing can be said about them
+
+
+def sweep_groups(database: Database, groups: Collection[str] | None = None) -> Swept:
     known = [row.group for row in database.read(reading.all_groups)]
-    findings: list[Finding] = []
-    swept = [group for group in known if groups is None or group in groups]
-    for group in swept:
-        findings += database.transact(lambda tx, group=group: _sweep_group(tx, group))  # type: ignore[misc]
-    findings += database.transact(lambda tx: _sweep_workflows(tx, swept))
-    for finding in findings:
+    swept = Swept([], [])
+    chosen = [group for group in known if groups is None or group in groups]
+    for group in chosen:
+        found = database.transact(lambda tx, group=group: _sweep_group(tx, group))  # type: ignore[misc]
+        if found is None:
+            swept.busy.append(group)
+        else:
+            swept.findings.extend(found)
+    swept.findings.extend(database.transact(lambda tx: _sweep_workflows(tx, chosen)))
+    for finding in swept.findings:
         _LOGGER.error("sweep repaired step %d: %s", finding.step_id, finding.finding)
-    return findings
+    return swept
 
 
-def _sweep_group(tx: Transaction, group: str) -> list[Finding]:
+def _sweep_group(tx: Transaction, group: str) -> list[Finding] | None:
+    """What was repaired in a group; None if it has marks."""
     verbs.use_one_snapshot(tx)
     ticks.keep_to_indexes(tx)
     if verbs.has_marks(tx, group=group):
-        return []  # ticks have not processed all marks yet
+        return None
     findings = []
     for row in verbs.wrong_block_entries(tx, group=group):
         verbs.delete_block_entry(tx, id=row.id)

@@ -1,4 +1,4 @@
-"""Adopting rows one by one, after one of a batch could not be adopted: that one is set aside, and the others go on."""
+"""Adopting rows one by one, after one of a batch could not be adopted: only that one is set aside."""
 
 from __future__ import annotations
 

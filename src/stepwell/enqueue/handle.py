@@ -87,13 +87,13 @@ class Handle(StepRef, Generic[R]):
                 "own code is done: use its result in a later child"
             )
         try:
-            return self.step().state.is_terminal
+            return self._app.reader.any_step(self).state.is_terminal
         except StepNotFound:
             return False  # a child that is written when compute of its parent ends
 
     def _outcome(self, timeout: float | None) -> R:
         try:
-            step = self.step()
+            step = self._app.reader.any_step(self)
         except StepNotFound:
             raise StepTimeout(
                 f"step {self.uuid} does not exist after {timeout} s: it is written when the code that creates it ends"

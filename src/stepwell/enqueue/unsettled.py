@@ -26,7 +26,7 @@ BATCH: Final = 500
 
 
 def note_unsettled(tx: Transaction, created: Sequence[tuple[int, SettledStep]]) -> None:
-    """Remember which of these new steps have general defaults only because nobody has declared their job."""
+    """Remember which of these new steps have general defaults only because no worker has recorded their job."""
     unsettled = [(id, draft) for id, draft in created if draft.unsettled]
     if unsettled:
         actions.add_unsettled(

@@ -5,7 +5,7 @@ They are published after the commit, and delivered to each subscriber in a threa
 
 from __future__ import annotations
 
-from stepwell.events.alarms import FailureNotification, GroupStalled, ScheduleSlotMissed, StepRescued
+from stepwell.events.alarms import FailureNotification, GroupStalled, RetentionBehind, ScheduleSlotMissed, StepRescued
 from stepwell.events.catalogue import CATALOGUE
 from stepwell.events.event import Event
 from stepwell.events.steps import (
@@ -40,6 +40,7 @@ __all__ = [
     "Events",
     "FailureNotification",
     "GroupStalled",
+    "RetentionBehind",
     "ScheduleSlotMissed",
     "StepCancelled",
     "StepChanged",

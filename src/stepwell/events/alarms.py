@@ -1,4 +1,4 @@
-"""The events that somebody should look at."""
+"""Alarms: events that need attention."""
 
 from __future__ import annotations
 
@@ -54,3 +54,13 @@ class ScheduleSlotMissed(Event):
     first_slot: datetime
     expect_within: float
     at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionBehind(Event):
+    """Retention does not keep up: what should be gone since `seconds` is still there. Once, until it has caught up."""
+
+    name: ClassVar[str] = "retention.behind"
+    seconds: float
+    backlog: int
+    keep_days: float

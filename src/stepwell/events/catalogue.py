@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepwell.events.alarms import FailureNotification, GroupStalled, ScheduleSlotMissed, StepRescued
+from stepwell.events.alarms import FailureNotification, GroupStalled, RetentionBehind, ScheduleSlotMissed, StepRescued
 from stepwell.events.event import Event
 from stepwell.events.steps import (
     StepCancelled,
@@ -60,6 +60,7 @@ CATALOGUE: Final[dict[str, type[Event]]] = {
         StepRescued,
         GroupStalled,
         ScheduleSlotMissed,
+        RetentionBehind,
     )
 }
 

@@ -1,6 +1,6 @@
 """A mailbox: the events that one subscriber has not received yet, and the thread that delivers them.
 
-Publishing must not depend on what a subscriber does: it puts the event into a bounded queue and goes on. Every
+Publishing must not depend on what a subscriber does: it puts the event into a bounded queue and continues. Every
 subscriber has a queue and a thread of its own, so a slow one delays neither the engine nor the other subscribers.
 """
 
@@ -44,7 +44,7 @@ class Mailbox:
         self._waiting: deque[tuple[Callable[[Any], object], Event]] = deque()
         self._thread: threading.Thread | None = None
         self._delivers = False
-        self._is_late = False  # somebody waited for it in vain
+        self._is_late = False  # a wait for it has timed out
         self._dropped_before = self.dropped  # when it last was empty
 
     def put(self, function: Callable[[Any], object], event: Event) -> None:

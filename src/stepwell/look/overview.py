@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
+from stepwell.look.figure_types import GroupFigures
 from stepwell.store.engine.actions import RecordedAction
-from stepwell.store.engine.reading import GroupCount, KnownWorker, LiveWorker
+from stepwell.store.engine.reading import KnownWorker, LiveWorker
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """How many steps there are, by state, by status on the agenda and by group; and the live workers."""
+    """How many steps there are, by state, by status on the agenda and by group; and the live workers.
+
+    The nine states are disjoint; the next three are parts of Pending, Running and Pending.
+    """
 
     states: dict[str, int]
+    child_pending: int
+    child_running: int
+    throttled: int
     agenda: dict[str, int]
-    groups: list[GroupCount]
+    groups: list[GroupFigures]
     workers: list[LiveWorker]
 
 

@@ -11,6 +11,7 @@ from stepwell.model.times import problem_of_moment
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import past
 from stepwell.store.engine.past import StepThen
+from stepwell.store.missing import missing_workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +31,26 @@ class WorkflowThen:
     steps: tuple[StepThen, ...]
 
 
-def workflow_at(database: Database, workflow_id: str, when: datetime) -> WorkflowThen:
+def workflow_at(database: Database, workflow_id: str, when: datetime | None = None) -> WorkflowThen:
+    """As it was then, or as it is now."""
     _refuse_unusable(when)
     uuid = canonical_uuid(workflow_id)
 
     def look(tx: Transaction) -> WorkflowThen:
-        if uuid is None or not past.workflow_exists(tx, id=uuid):
+        if uuid is None:
             raise WorkflowNotFound(f"no workflow has the id {workflow_id}")
-        row = past.workflow_at(tx, id=uuid, at=when)
+        if not past.workflow_exists(tx, id=uuid):
+            raise missing_workflow(tx, uuid, declared=False)
+        at = database.exact_now(tx) if when is None else when
+        row = past.workflow_at(tx, id=uuid, at=at)
         return WorkflowThen(
             id=uuid,
-            at=when,
+            at=at,
             state=None if row is None else row.state,
             reason=None if row is None else row.reason,
             actor=None if row is None else row.actor,
             since=None if row is None else row.since,
-            steps=tuple(past.steps_at(tx, workflow=uuid, id=None, at=when)),
+            steps=tuple(past.steps_at(tx, workflow=uuid, id=None, at=at)),
         )
 
     return database.read(look)
@@ -57,6 +62,6 @@ def step_at(database: Database, step_id: int, when: datetime) -> StepThen | None
     return next(iter(database.read(lambda tx: past.steps_at(tx, workflow=None, id=step_id, at=when))), None)
 
 
-def _refuse_unusable(when: datetime) -> None:
-    if problem := problem_of_moment(when):
+def _refuse_unusable(when: datetime | None) -> None:
+    if when is not None and (problem := problem_of_moment(when)):
         raise StepwellError(f"the moment {problem}")

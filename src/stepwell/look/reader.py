@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import asdict
 
+from stepwell.look.archived import ArchivedStep, archived_step
 from stepwell.look.overview import JobInfo, Stats, WorkerInfo
-from stepwell.model.errors import StepNotFound, StepwellError
+from stepwell.look.summing import by_group, totals_of
+from stepwell.model.errors import StepArchived, StepNotFound, StepwellError
 from stepwell.model.ids import canonical_uuid
-from stepwell.model.states import State
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import actions, creation, explaining, reading
+from stepwell.store.engine import actions, counters, creation, explaining, reading
 from stepwell.store.filters import check_step_filters
+from stepwell.store.missing import missing_step
 
 # Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
 MOST_STEPS: Final = 100_000
@@ -44,22 +47,41 @@ class Reader:
                 key = int(which)
             case _:
                 key = which
-        if isinstance(key, int):
-            step = self._database.read(lambda tx: reading.step_by_id(tx, id=key)) if abs(key) < 2**63 else None
-        else:
-            uuid = canonical_uuid(key)
-            step = None if uuid is None else self._database.read(lambda tx: reading.step_by_uuid(tx, uuid=uuid))
-        if step is None:
-            raise StepNotFound(f"step {key} does not exist")
-        return step
+        if isinstance(key, int) and abs(key) < 2**63:
+            return self._database.read(partial(_step_by_id, id=key))
+        if isinstance(key, str) and (uuid := canonical_uuid(key)) is not None:
+            return self._database.read(partial(_step_by_uuid, uuid=uuid))
+        raise StepNotFound(f"step {key} does not exist")
+
+    def any_step(self, which: Step | StepRef | int | str) -> Step:
+        """The same, also from the archive."""
+        try:
+            return self.step(which)
+        except StepArchived as error:
+            return error.step
+
+    def archived(self, which: Step | StepRef | int | str) -> ArchivedStep | None:
+        """A step of the archive with its history and its log; None if it is not there."""
+        try:
+            self.step(which)
+        except StepArchived as error:
+            found = error.step
+            return self._database.read(lambda tx: archived_step(tx, found))
+        except StepNotFound:
+            pass
+        return None
 
     def steps(self, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match `state`, `group`, `queue`, `action`, `workflow`, `relatable`, …"""
         checked = check_step_filters(filters)
         found = self._database.read(lambda tx: reading.newest_steps(tx, filters=checked, before=before, limit=limit))
         if not found:  # a typo must not look like an empty queue
-            self._refuse_unknown_names(_listed(filters.get("group")), _listed(filters.get("queue")))
+            self.refuse_unknown_names(group=filters.get("group"), queue=filters.get("queue"))
         return found
+
+    def refuse_unknown_names(self, *, group: Any = None, queue: Any = None) -> None:
+        """Raise if there is no such group or queue."""
+        self._refuse_unknown_names(_listed(group), _listed(queue))
 
     def _refuse_unknown_names(self, groups: Sequence[Any], queues: Sequence[Any] = ()) -> None:
         if groups:
@@ -130,11 +152,16 @@ class Reader:
         now = self._database.now()
 
         def look(tx: Transaction) -> Stats:
-            counted = {row.state: row.steps for row in reading.counts_by_state(tx)}
+            rows = counters.counters(tx)
+            totals = totals_of(rows)
+            running = {row.group: row.steps for row in counters.running_by_group(tx)}
             return Stats(
-                states={str(state): counted.get(state, 0) for state in State},
+                states=totals.states,
+                child_pending=totals.child_pending,
+                child_running=totals.child_running,
+                throttled=totals.throttled,
                 agenda={row.status: row.steps for row in reading.agenda_by_status(tx)},
-                groups=reading.counts_by_group(tx),
+                groups=by_group(rows, running, reading.all_groups(tx)),
                 workers=reading.live_workers(tx, now=now),
             )
 
@@ -196,6 +223,20 @@ class Reader:
 
     def database_version(self) -> str:
         return self._database.read(reading.database_version)
+
+
+def _step_by_id(tx: Transaction, id: int) -> Step:
+    step = reading.step_by_id(tx, id=id)
+    if step is None:
+        raise missing_step(tx, id=id)
+    return step
+
+
+def _step_by_uuid(tx: Transaction, uuid: str) -> Step:
+    step = reading.step_by_uuid(tx, uuid=uuid)
+    if step is None:
+        raise missing_step(tx, uuid=uuid)
+    return step
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -48,6 +48,8 @@ class ClaimedStep(msgspec.Struct, array_like=True, frozen=True):
     kind: str = "job"
     template: str | None = None  # the name of its step in the template
     element: int | None = None
+    hostname: str | None = None
+    is_throttled: bool | int = False  # when it was claimed
 
     @property
     def has_neighbours(self) -> bool:

@@ -28,6 +28,14 @@ class StepNotFound(StepwellError, LookupError):
     """No step has this id or uuid."""
 
 
+class StepArchived(StepNotFound):
+    """The step is in the archive, as it was: `step`."""
+
+    def __init__(self, message: str, step: Step) -> None:
+        super().__init__(message)
+        self.step = step
+
+
 class OperationNotFound(StepwellError, LookupError):
     """No operation or preview has this id."""
 

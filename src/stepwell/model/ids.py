@@ -64,3 +64,17 @@ def canonical_uuid(text: object) -> str | None:
         return str(UUID(text))  # type: ignore[arg-type]
     except (ValueError, AttributeError, TypeError):
         return None
+
+
+def uuids_like(beginning: str) -> tuple[str, str] | None:
+    """The first and the last UUID that begin like this; None if none can.
+
+    >>> uuids_like("01A1ee72-0c")
+    ('01a1ee72-0c00-0000-0000-000000000000', '01a1ee72-0cff-ffff-ffff-ffffffffffff')
+    >>> uuids_like("order 7"), uuids_like("")
+    (None, None)
+    """
+    digits = beginning.replace("-", "").lower()
+    if not 1 <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):
+        return None
+    return str(UUID(digits.ljust(32, "0"))), str(UUID(digits.ljust(32, "f")))

@@ -26,19 +26,22 @@ CHECKS: Final = {
     "parents, children and blocks agree": verbs.invariant_4_links_agree,
     "a parent never completes before its children": verbs.invariant_5_parent_after_children,
     "concurrency keys stay within their limits": verbs.invariant_7_keys_are_not_exceeded,
+    "counters agree with the steps": verbs.invariant_8_counters_agree,
+    "trouble agrees with the steps": verbs.invariant_8_trouble_agrees,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An invariant that a step violates."""
+    """An invariant that a step violates; 0 is all steps together."""
 
     invariant: str
     step_id: int
     finding: str
 
     def __str__(self) -> str:
-        return f"step {self.step_id} violates '{self.invariant}': {self.finding}"
+        which = f"step {self.step_id} violates" if self.step_id else "the steps violate"
+        return f"{which} '{self.invariant}': {self.finding}"
 
 
 def check_invariants(database: Database) -> list[Violation]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from stepwell.model.errors import ActionRefused, StepNotFound
+from stepwell.model.errors import ActionRefused
 from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
 from stepwell.model.states import UNFINISHED, State
 from stepwell.model.step import Step
 from stepwell.store import Transaction
 from stepwell.store.engine import operator, reading
 from stepwell.store.engine.operator import LockedStep
+from stepwell.store.missing import missing_step
 
 _RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
 
@@ -19,7 +20,7 @@ _RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
 def lock(tx: Transaction, step_id: int) -> LockedStep:
     found = operator.lock_for_revival(tx, ids=[step_id])
     if not found:
-        raise StepNotFound(f"step {step_id} does not exist")
+        raise missing_step(tx, id=step_id)
     return found[0]
 
 

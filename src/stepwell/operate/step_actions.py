@@ -197,6 +197,7 @@ class StepActions:
         """Forget the attempts of a Pending step, and the delay after the last one; it keeps a planned time."""
         step = lock(tx, step_id)
         self.plan_reset(step)
+        operator.tally_reset(tx, id=step_id)
         operator.reset_attempts(tx, id=step_id, now=by.now)
         operator.recheck(tx, id=step_id)
         return Done(step.state, {})

@@ -44,7 +44,7 @@ class Expand(Job):
             arguments=arguments,
             parent=step.uuid,
             index=1,
-            label=step.label,
+            label=f"{step.label}[{number}]",
             queue=step.queue,
             max_retries=step.max_retries,
             timeout=step.timeout,

@@ -11,6 +11,7 @@ from stepwell.enqueue.create import Creator
 from stepwell.events import Events, FailureNotification
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import BadChildren, InvalidStep, KeyConflict
+from stepwell.model.fingerprint import fingerprint
 from stepwell.model.reasons import BAD_CHILDREN
 from stepwell.model.states import State
 from stepwell.run.ending import Ended, Ending
@@ -228,7 +229,7 @@ def _apply(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list
         case "fail":
             return runs.fail(
                 tx, **lease, reason=ending.reason, error=error, stack=stack, stage=stage, duration=duration,
-                actor=actor, now=now,
+                fingerprint=fingerprint(claim.step.action, error, stack), actor=actor, now=now,
             )  # fmt: skip
         case "stop":
             return runs.stop(tx, **lease, reason=ending.reason, duration=duration, actor=actor, now=now)

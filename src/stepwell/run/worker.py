@@ -40,7 +40,7 @@ from stepwell.store.wake import Listener
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
-# After the grace period, while somebody else blocks the database: the last endings are worth this wait. The reaper
+# After the grace period, while another program blocks the database: the last endings are worth this wait. The reaper
 # returns the steps of those that could not be written.
 LAST_WRITE_SECONDS: Final = 1.0
 

@@ -137,10 +137,14 @@ class Database:
         """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.connections.now()
 
+    def exact_now(self, tx: Transaction) -> datetime:
+        """The same, read now from the clock that stamps the history: `now` may be some milliseconds behind it."""
+        return self.connections.exact_now(tx)
+
     def limit_waiting(self, until: float = math.inf) -> None:
         """From this time (of `time.monotonic`) on, do not wait for other writers: a transaction is tried once.
 
-        For a process that must end, and whose writes somebody else blocks. Safe in signal handlers and in any thread;
+        For a process that must end, and whose writes another program blocks. Safe in signal handlers and in any thread;
         it also ends the waits that are under way.
         """
         self._waits_until = until

@@ -6,11 +6,13 @@ The one builder for lists and for bulk actions: what a list shows is what an act
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from stepwell.model.errors import StepwellError
 from stepwell.model.states import State
 from stepwell.model.suggest import hint, refuse_unknown
+from stepwell.store.rows import to_text
 
 STEP_FILTERS: Final = {
     "state": "state",
@@ -18,11 +20,18 @@ STEP_FILTERS: Final = {
     "queue": "queue",
     "action": "action",
     "type": "type",
-    "parent": "parent_step_id",
+    "parent": "",  # by the child block of that step
     "block": "block_uuid",
     "relatable_type": "relatable_type",
     "relatable_id": "relatable_id",
+    "host": "hostname",
+    "reason": "reason",
 }
+# Where a step stands on the agenda, as people say it.
+STATUSES: Final = ("ready", "delayed", "dispatched", "running", "gate", "held", "undecided", "exhausted")
+_OTHER_FILTERS: Final = frozenset({
+    "id", "workflow", "relatable", "status", "throttled", "fingerprint", "cause", "ended_after", "ended_before", "args"
+})  # fmt: skip
 WORKFLOW_FILTERS: Final = {
     "state": "state",
     "namespace": "namespace",
@@ -37,7 +46,10 @@ _PAUSED: Final = "EXISTS (SELECT 1 FROM steps_paused_workflows p WHERE p.workflo
 def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     """The filters that are set, by the names of columns; raises on an unknown one."""
     given = {name: value for name, value in filters.items() if value is not None}
-    _refuse_unknown(given, {*STEP_FILTERS, "id", "workflow", "relatable"})
+    _refuse_unknown(given, {*STEP_FILTERS, *_OTHER_FILTERS})
+    for value in given.values():
+        if isinstance(value, str):
+            value.encode()  # raises if it is not valid text, also where nothing is read for the answer
     if "relatable" in given:
         kind, of = given.pop("relatable")
         given |= {"relatable_type": kind, "relatable_id": str(of)}
@@ -45,7 +57,36 @@ def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
         states = given["state"]
         listed = states if isinstance(states, list | tuple | set | frozenset) else [states]
         given["state"] = [state_of(state) for state in listed]
+    if "status" in given:
+        given["status"] = [_status_of(status) for status in _listed(given["status"])]
+    if "args" in given:
+        given["args"] = _arguments(given["args"])
     return given
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
+
+
+def _status_of(name: str) -> str:
+    if name not in STATUSES:
+        raise StepwellError(f"unknown status {name!r}; {hint(name, list(STATUSES), 'statuses')}")
+    return "open" if name == "ready" else name
+
+
+def _arguments(values: Any) -> dict[tuple[str, ...], str]:
+    """Values of arguments by their paths (`customer.id`), as text: true, false, null, a number, or the text itself."""
+    if not isinstance(values, Mapping):
+        raise StepwellError("the filter args is a mapping of paths to values, like {'customer.id': 7}")
+    return {tuple(str(path).split(".")): _as_text(value) for path, value in values.items()}
+
+
+def _as_text(value: Any) -> str:
+    return (
+        {True: "true", False: "false", None: "null"}[value]
+        if value is None or value is True or value is False
+        else str(value)
+    )
 
 
 def check_workflow_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,6 +133,26 @@ class Conditions:
         places = [self.placeholder(f"{name}_{position}", each) for position, each in enumerate(values)]
         self.clauses.append(clause.format(among=f"IN ({', '.join(places) or 'NULL'})"))
 
+    def moment(self, value: datetime) -> Any:
+        return to_text(value) if self._is_sqlite else value
+
+    def add_argument(self, name: str, path: Sequence[str], text: str) -> None:
+        """An argument has this value, as text."""
+        at = self.placeholder(name, text)
+        if self._is_sqlite:
+            quoted = "".join(f'."{part}"' if not part.isdecimal() else f"[{part}]" for part in path)
+            where = self.placeholder(f"{name}_path", f"${quoted}")
+            self.clauses.append(
+                f"CASE json_type(arguments, {where}) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' "
+                f"WHEN 'null' THEN 'null' ELSE CAST(json_extract(arguments, {where}) AS text) END = {at}"
+            )
+        else:
+            where = self.placeholder(f"{name}_path", list(path))
+            self.clauses.append(
+                f"CASE json_typeof(arguments #> CAST({where} AS text[])) WHEN 'null' THEN 'null' "
+                f"ELSE arguments #>> CAST({where} AS text[]) END = {at}"
+            )
+
     def add_ids(self, column: str, value: Any, kind: str) -> None:
         """Selected rows: one parameter, however many they are."""
         values = list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
@@ -109,6 +170,25 @@ def step_conditions(dialect: str, filters: Mapping[str, Any]) -> Conditions:
             conditions.clauses.append(f"(uuid = {at} OR workflow_id = {at} AND workflow_id <> uuid)")
         elif name == "id":
             conditions.add_ids("id", value, "bigint")
+        elif name == "parent":  # the children of a step are its child block: there is an index by block
+            at = conditions.placeholder("parent", value)
+            conditions.clauses.append(
+                f"block_uuid = (SELECT p.child_block_uuid FROM steps p WHERE p.id = {at}) AND block_uuid <> uuid "
+                f"AND parent_step_id = {at}"
+            )
+        elif name == "status":
+            clause = "id IN (SELECT a.step_id FROM steps_agenda a WHERE a.status {among})"
+            conditions.add_among(name, clause, value)
+        elif name in ("fingerprint", "cause"):
+            conditions.add_among(name, f"id IN (SELECT t.step_id FROM steps_trouble t WHERE t.{name} {{among}})", value)
+        elif name == "throttled":
+            conditions.clauses.append(f"{'' if value else 'NOT '}(state = 'Pending' AND is_throttled)")
+        elif name in ("ended_after", "ended_before"):
+            at = conditions.placeholder(name, conditions.moment(value))
+            conditions.clauses.append(f"completed_at {'>=' if name == 'ended_after' else '<'} {at}")
+        elif name == "args":
+            for number, (path, text) in enumerate(value.items()):
+                conditions.add_argument(f"arg_{number}", path, text)
         elif name == "block":  # most blocks have a single step, whose uuid names them
             clause = "(uuid {among} AND block_uuid = uuid OR block_uuid {among} AND block_uuid <> uuid)"
             conditions.add_among(name, clause, value)

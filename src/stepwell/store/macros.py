@@ -11,6 +11,7 @@ from typing import Final
 
 from stepwell.model.states import TRANSITIONS, Mover
 from stepwell.store import values_of_sql
+from stepwell.store.execution import execution_of
 
 SQLITE: Final = "sqlite"
 POSTGRES: Final = "postgres"
@@ -26,7 +27,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
     # The columns of an agenda entry; `@agenda_entry` supplies the values of all but the first two.
     "agenda": dict.fromkeys(
         (SQLITE, POSTGRES),
-        'steps_agenda (step_id, status, "group", queue, action, rank, due_at, concurrency_key, key_blocked)',
+        'steps_agenda (step_id, status, "group", queue, action, rank, due_at, since, concurrency_key, key_blocked)',
     ),
     # The columns of a block entry; `@unconcluded_entry` supplies the values.
     "unconcluded": dict.fromkeys(
@@ -46,7 +47,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
     ),
     "release": dict.fromkeys((SQLITE, POSTGRES), "lease_worker = NULL, lease_deadline = NULL"),
     # The run has ended, and its process is alive: deaths are counted in a row.
-    "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true"),
+    "survived": dict.fromkeys((SQLITE, POSTGRES), "rescues = 0, begun = true, is_throttled = false"),
     # Whether the run has begun: the caller or the row knows.
     "has_begun": dict.fromkeys((SQLITE, POSTGRES), "(begun OR CAST(:began AS boolean))"),
     # A cut at the timeout, of the execution of a cron job.
@@ -59,7 +60,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "reason = CASE WHEN has_children THEN 'waiting_for_children' END,\n"
         "    completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,\n"
         "    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,\n"
-        "    rescues = 0, begun = true,\n"
+        "    rescues = 0, begun = true, is_throttled = false,\n"
         "    lease_worker = NULL, lease_deadline = NULL",
     ),
     # What a step must be to be completed by hand, beside its state: a gate is open (before, an answer would be too
@@ -215,10 +216,13 @@ def _task_state(arguments: str) -> str:
     )
 
 
-def _agenda_entry(row: str) -> str:
+def _agenda_entry(arguments: str) -> str:
+    """The entry of a row; with a time, since when it can be worked on: else since its last change."""
+    row, since = (*_split(arguments), None)[:2]
     return (
         f"{row}.\"group\", coalesce({row}.queue, 'default'), {row}.action, "
-        f"CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, {row}.dispatch_after, {row}.concurrency_key, "
+        f"CASE {row}.priority WHEN 'high' THEN 0 ELSE 1 END, {row}.dispatch_after, "
+        f"{since or f'{row}.updated_at'}, {row}.concurrency_key, "
         f"{row}.concurrency_key IS NOT NULL"
     )
 
@@ -246,6 +250,44 @@ def _legal(arguments: str) -> str:
         f"({pair} IN ({', '.join(allowed[Mover.ANYONE])})\n"
         f"     OR {pair} IN ({', '.join(allowed[Mover.OPERATOR])})\n"
         f"        AND substr(coalesce({actor}, ''), 1, 9) = 'operator:')"
+    )
+
+
+def _counted(arguments: str) -> str:
+    """Under which counter a step is counted, by `row, state`: the columns of `steps_totals` without the number.
+
+    The group matters while a step is queued, the host while it runs, throttling while it is Pending. (So the rows of
+    the tally are few: a batch of endings has steps of all groups, and usually of one host and action.)
+    """
+    row, state = _split(arguments)
+    return (
+        f"{row}.{state} AS state, {row}.action AS action, coalesce({row}.queue, '') AS queue, "
+        f"CASE WHEN {row}.{state} IN ('Pending', 'Dispatched') THEN coalesce({row}.\"group\", '') "
+        f"ELSE '' END AS \"group\", CASE {row}.{state} WHEN 'Running' THEN coalesce({row}.hostname, '') ELSE '' END "
+        f"AS hostname, {row}.child AS child, "
+        f"{row}.{state} = 'Pending' AND {row}.is_throttled AS throttled"
+    )
+
+
+def _happened(row: str) -> str:
+    """Under what the minutes count a row of the tally; NULL: not at all, like being dispatched."""
+    return (
+        f"CASE WHEN {row}.from_state = {row}.to_state OR {row}.to_state IN ('Dispatched') THEN NULL\n"
+        f"     WHEN {row}.to_state = 'Pending' AND {row}.from_state IS NULL THEN 'created'\n"
+        f"     WHEN {row}.to_state = 'Pending' THEN 'returned'\n"
+        f"     WHEN {row}.to_state = 'Running' AND {row}.from_state NOT IN ('Pending', 'Dispatched') THEN 'returned'\n"
+        f"     ELSE {row}.to_state END"
+    )
+
+
+def _trouble(row: str) -> str:
+    """The row of `steps_trouble` for a step. What a cascade ended has its cause looked for later."""
+    return (
+        f"{row}.id, {row}.state, {row}.action, {row}.reason, "
+        f"CASE WHEN {row}.fingerprint IS NOT NULL AND {row}.state = 'Failed' THEN {row}.fingerprint "
+        f"ELSE {row}.action || ':' || coalesce({row}.reason, lower({row}.state)) END, "
+        f"CASE WHEN {row}.reason IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable', "
+        f"'predecessor_failed', 'children_failed') THEN 0 END, {row}.updated_at"
     )
 
 
@@ -297,7 +339,8 @@ def _rows_postgres(arguments: str) -> str:
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
-    "returned": _returned, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
+    "execution_of": execution_of, "returned": _returned, "counted": _counted, "trouble": _trouble,
+    "happened": _happened, "lease_is_dead": _lease_is_dead, "task_state": _task_state,
 }  # fmt: skip
 _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "sqlite": lambda what: what,
@@ -311,10 +354,12 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "batch_to": _batch_to,
     "rows": _rows_sqlite,
     "moment": values_of_sql.moment,
+    "minute": lambda time: f"substr({time}, 1, 16) || ':00.000000'",
     "uuid": values_of_sql.uuid,
     "whole": values_of_sql.whole,
 }
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
+    "minute": lambda time: f"date_trunc('minute', {time})",
     "rows": _rows_postgres,
     "to": _to_postgres,
     "to_after_children": _to_after_children_postgres,

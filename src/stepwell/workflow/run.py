@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stepwell.define.signature import convert
 from stepwell.enqueue.handle import poll_intervals
 from stepwell.look.explain import WorkflowExplanation, explain_workflow
 from stepwell.model import codec
-from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError, WorkflowNotFound
+from stepwell.model.errors import StepDidNotConclude, StepNotFound, StepTimeout, StepwellError
 from stepwell.model.states import CONCLUDED, State
 from stepwell.model.step import Step
 from stepwell.model.workflow_states import SETTLED, WorkflowState
 from stepwell.store.engine import inputs, workflows
 from stepwell.store.engine.workflows import Execution, TemplateStep, WorkflowRow, WorkflowTransition
+from stepwell.store.missing import missing_workflow
 from stepwell.workflow.by_hand.manual import skipped_with
 from stepwell.workflow.steps import DeclaredStep, Gate
 
@@ -44,9 +45,7 @@ class Run:
     def row(self) -> WorkflowRow:
         """The workflow as it is now: its request and its state."""
         found = self._app.database.read(lambda tx: workflows.workflow(tx, id=self.id))
-        if found is None:
-            raise WorkflowNotFound(f"no declared workflow has the id {self.id}")
-        return found
+        return found if found is not None else self._missing()
 
     @property
     def state(self) -> WorkflowState:
@@ -55,9 +54,10 @@ class Run:
     def execution(self) -> Execution:
         """Its steps in numbers, and what it waits for."""
         found = self._app.database.read(lambda tx: workflows.execution(tx, ids=[self.id]))
-        if not found:
-            raise WorkflowNotFound(f"no declared workflow has the id {self.id}")
-        return found[0]
+        return found[0] if found else self._missing()
+
+    def _missing(self) -> NoReturn:
+        raise self._app.database.read(lambda tx: missing_workflow(tx, self.id))
 
     def history(self) -> list[WorkflowTransition]:
         """Every change of its state."""
@@ -168,7 +168,7 @@ class Run:
 
     def resume(self, *, who: str, why: str | None = None) -> None:
         """Resume it after a pause."""
-        self._app.actions.resume_workflow(self.id, who)
+        self._app.actions.resume_workflow(self.id, who, why)
 
     def rerun(self, step: DeclaredStep[Any] | str, *, who: str, why: str | None = None) -> Run:
         """Start a copy that runs again from this step, with everything downstream of it and everything unconcluded."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
+from stepwell.model.ids import uuids_like
 from stepwell.store.engine import workflows as verbs
 from stepwell.store.engine.workflows import ListedWorkflow
 from stepwell.workflow.declare.context import context_of
@@ -150,7 +151,10 @@ class Workflows:
 
     def ids_like(self, beginning: str) -> list[str]:
         """The ids of at most ten workflows that begin with this."""
-        return self.app.database.read(lambda tx: verbs.workflow_ids_like(tx, beginning=beginning.lower()))
+        between = uuids_like(beginning)
+        if between is None:
+            return []
+        return self.app.database.read(lambda tx: verbs.workflow_ids_between(tx, first=between[0], last=between[1]))
 
     def run(self, workflow_id: str) -> Run:
         """A workflow that was started, by its id."""
@@ -181,6 +185,10 @@ class Workflows:
         if versions:
             known = ", ".join(sorted(versions, key=version_key))
             return f"no workflow {whole} version {version} is declared; versions: {known}"
+        elsewhere = [key[0] for key in self._by_key() if f"{key[0]}.{key[1]}" == name or key[1] == name]
+        if elsewhere:
+            plain = name.removeprefix(f"{elsewhere[0]}.")
+            return f"no workflow {whole} is declared; did you mean {plain!r} in the namespace {elsewhere[0]!r}?"
         names = list(dict.fromkeys(f"{key[0]}.{key[1]}" for key in self._by_key()))
         return f"no workflow {whole} is declared; {suggestion(whole, names, 'workflows')}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 
 import pytest
@@ -42,6 +43,13 @@ def test_a_tick_with_nothing_to_change_runs_all_phases_in_their_order(engine: En
         "parents_to_completed", "exhausted_retries", "pick", "dispatch",
     ]  # fmt: skip
     assert rows(report) == {"pick": 1, "dispatch": 1}
+
+
+def test_a_tick_dispatches_to_the_queue_of_a_workers_host(engine: Engine) -> None:
+    with engine.worker():
+        engine.add("here", queue=socket.gethostname().lower())
+        engine.tick()
+        assert engine.state("here") == "Dispatched"
 
 
 def test_a_phase_that_changed_rows_ends_the_tick_and_the_next_one_runs_all_phases(engine: Engine) -> None:

@@ -143,7 +143,7 @@ def test_a_step_of_a_paused_workflow_says_who_paused_it(engine: Engine) -> None:
     engine.app.pause_workflow(engine.refs["step"], who="alice", why="look first")
     with engine.worker():
         obstacle = _only(engine, "step", "workflow")
-    assert obstacle.message == "its workflow was paused by operator:alice at 00:00:00: look first"
+    assert obstacle.message == "its workflow was paused by operator:alice at 2026-01-01 00:00:00 UTC: look first"
 
 
 @pytest.mark.parametrize("missing", ["queue", "action", "worker"])

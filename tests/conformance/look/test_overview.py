@@ -22,7 +22,7 @@ def test_overviews_are_frozen_records(engine: Engine) -> None:
         engine.app.dispatch_once()
         records = _records(engine.app)
     names = {type(record).__name__ for record in records}
-    assert names == {"Stats", "GroupCount", "LiveWorker", "WorkerInfo", "GroupRow", "TickRow", "JobInfo"}
+    assert names == {"Stats", "GroupFigures", "LiveWorker", "WorkerInfo", "GroupRow", "TickRow", "JobInfo"}
     for record in records:
         with pytest.raises(AttributeError):
             setattr(record, record.__struct_fields__[0], None)

@@ -176,3 +176,14 @@ def test_an_unknown_workflow_and_a_time_without_zone_are_refused(app: Stepwell, 
             app.workflow_at(unknown, clock.now())
     with pytest.raises(StepwellError, match="has no time zone"):
         app.workflow_at("00000000-0000-7000-8000-000000000000", datetime(2026, 1, 1))
+
+
+def test_without_a_moment_it_is_as_it_is_by_the_clock_that_stamps_the_history(postgres_url: str) -> None:
+    with Stepwell(postgres_url) as app:
+        connections: Any = app.database.connections
+        time, elapsed = app.database.now(), connections._reading[1]
+        connections._reading = (time - timedelta(seconds=10), elapsed)  # what is known of the server's clock is behind
+        step = app.step(app.enqueue("behave"))
+        then = app.workflow_at(step.uuid)
+        assert [each.id for each in then.steps] == [step.id]
+        assert app.workflow_at(step.uuid, then.at) == then

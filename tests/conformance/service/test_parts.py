@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from stepwell import Stepwell
-from stepwell.dispatch.sweep_part import SWEEP_SECONDS, SweepPart
+from stepwell.dispatch.sweep_part import BUSY_SECONDS, SWEEP_SECONDS, SweepPart
 from stepwell.service.crew import Crew
 from stepwell.service.part import Part
 from stepwell.testing import ManualClock
@@ -89,3 +89,18 @@ def test_a_dispatcher_reports_its_ticks(engine: Engine) -> None:
         while part.round(()) == 0.0:
             pass
     assert part.report().startswith("2 dispatched in ")
+
+
+def test_the_sweep_returns_soon_to_a_group_that_has_marks(engine: Engine) -> None:
+    """Whether or not it has some at every fifth minute: nothing can be said about a group with unprocessed marks."""
+    part = SweepPart(engine.app.database)
+    part.open()
+    engine.plant("busy(child), lost", group=GROUP)
+    engine.app.cancel(engine.refs["busy"], who="tester")  # marked, until a tick processes it
+    engine.change("DELETE FROM steps_agenda WHERE step_id = :id", id=engine.refs["lost"].id)
+    engine.clock.advance(SWEEP_SECONDS)
+    assert part.round(()) == BUSY_SECONDS
+    engine.tick()
+    engine.clock.advance(BUSY_SECONDS)
+    assert part.round(()) == SWEEP_SECONDS - BUSY_SECONDS
+    assert part.report() == "1 repaired by the sweep"

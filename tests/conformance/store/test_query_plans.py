@@ -15,9 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench.million import QUESTIONS, reads_of
 from bench.rows import behind_the_triggers
 from bench.shapes import blocked, finished
 from stepwell import NewStep, Stepwell
+from stepwell.look.lists import BUDGET
 from stepwell.store import Transaction
 from stepwell.store.engine import ticks
 from stepwell.store.sqlite.transaction import adapt, parts_of
@@ -31,10 +33,31 @@ FINISHED, BLOCKED = 200_000, 20_000
 
 SUBJECTS = (
     "actions", "adoption", "agenda", "claims", "creation", "explaining", "keys", "limits", "phases", "placement",
-    "reaping", "results", "runs", "settings", "ticks", "workers",
+    "reaping", "results", "retention", "runs", "settings", "ticks", "workers",
 )  # fmt: skip
 ABOUT_WORKERS = {"register_worker", "heartbeat", "delete_worker"}  # they have text for an id, and are not large
-LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded")
+LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded", "steps_archive")
+
+# What workflows, operators and their operations do, and the tables that grow with it.
+OF_WORKFLOWS = (
+    "decisions", "gates", "inputs", "operations", "operator", "past", "settling", "templates", "workflows",
+)  # fmt: skip
+LARGE_OF_WORKFLOWS = (
+    *LARGE, "steps_workflows", "steps_workflow_transitions", "step_answers", "steps_operations",
+    "steps_operation_items",
+)  # fmt: skip
+# Of these, `id` and `ids` are those of workflows.
+WITH_IDS_OF_WORKFLOWS = {
+    "contexts", "planned_steps", "execution", "insert_workflow", "lock_workflows", "settle", "forget_cancellation",
+    "lock_for_new_steps", "template_steps", "workflow", "workflow_at", "workflow_exists", "workflow_transitions",
+    "workflow_versions", "workflow_ids_between",
+}  # fmt: skip
+# It reads an index from its end, and stops at its limit.
+NEWEST_FIRST = {"newest_workflows"}
+NOT_LARGE = {
+    "newest_operations",  # the same
+    "delete_items_of_previews", "delete_previews",  # the index of previews, which are deleted after a day
+}  # fmt: skip
 
 ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
     "actions": ["x"], "blocks": ["00000000-0000-7000-8000-000000000000"], "workers": ["x"], "groups": ["alpha"],
@@ -47,12 +70,17 @@ NUMBERS = {
     "id", "token", "tick", "limit", "keep", "count", "index", "first", "last", "dispatched", "duration", "parent",
     "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
     "timeout", "cooldown", "concurrency_limit", "maximum", "batch", "fan", "weight", "max_running",
+    "after", "operation", "undone", "undo_of", "because_of", "step_id", "pace", "job_id", "keep_days", "archive_days",
+    "position", "workflow_count", "step_count", "deleted_to",
 }  # fmt: skip
-TIMES = {"now", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at"}
-UUIDS = {"block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
+TIMES = {
+    "now", "at", "due_at", "next_at", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at",
+    "keys_before", "slot", "until", "cutoff",
+}  # fmt: skip
+UUIDS = {"rerun_of", "block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
 FLAGS = {
     "any_action", "open_too", "in_order", "keep_plan", "ended_early", "shares_block", "has_dependents", "began", "cut",
-    "of_tasks",
+    "of_tasks", "archives",
 }  # fmt: skip
 
 
@@ -61,6 +89,11 @@ def _sql(app: Stepwell) -> dict[str, str]:
     found = {name: sql for subject in SUBJECTS for name, sql in statements(subject, app.database.dialect).items()}
     found["is_live"] = statements("reading", app.database.dialect)["is_live"]  # programs ask it before they enqueue
     return {name: sql for name, sql in found.items() if name not in ABOUT_WORKERS}
+
+
+def _sql_of_workflows(app: Stepwell) -> dict[str, str]:
+    found = {name: sql for subject in OF_WORKFLOWS for name, sql in statements(subject, app.database.dialect).items()}
+    return {name: sql for name, sql in found.items() if name not in NOT_LARGE}
 
 
 @pytest.fixture(scope="module", params=["sqlite-file", "postgres"])
@@ -74,7 +107,32 @@ def crowded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             busy = loader.parent("Running")
             finished(loader, FINISHED, busy)
             blocked(loader, BLOCKED, busy)
+        _fill_tables_of_workflows(app)
         yield app
+
+
+def _fill_tables_of_workflows(app: Stepwell) -> None:
+    """Workflows and operations that have ended; every operation has two items."""
+    numbers, uuid = "generate_series(1, 20000) AS numbers (n)", "gen_random_uuid()"
+    if _is_sqlite(app):
+        numbers = (
+            "(WITH RECURSIVE t (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 20000) SELECT n FROM t)"
+            " AS numbers"
+        )
+        uuid = "printf('00000000-0000-4000-8000-%012d', n)"
+    now = {"now": app.database.now()}
+    moment = ":now" if _is_sqlite(app) else "%(now)s"
+    for statement in (
+        "UPDATE steps SET template = 'step ' || id, plan = '{}' WHERE state = 'Completed' AND id < 20000",
+        "INSERT INTO steps_workflows (id, namespace, name, version, content_hash, state, created_at, updated_at)"
+        f" SELECT {uuid}, 'shop', 'fulfil', '1', 'x', 'complete', {moment}, {moment} FROM {numbers}",
+        f"INSERT INTO steps_operations (kind, state, created_at) SELECT 'retry', 'done', {moment} FROM {numbers}",
+        "INSERT INTO steps_operation_items (operation_id, step_id, role) SELECT id, id, 'target' FROM steps_operations",
+        "INSERT INTO steps_operation_items (operation_id, workflow_id, role)"
+        " SELECT o.id, w.id, 'target' FROM steps_operations o JOIN (SELECT id, row_number() OVER (ORDER BY id) AS n"
+        " FROM steps_workflows) w ON w.n = o.id",
+    ):
+        app.database.transact(lambda tx, statement=statement: tx.execute(statement, now))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
@@ -82,6 +140,20 @@ def test_no_statement_of_the_dispatcher_reads_a_large_table_from_end_to_end(crow
     if analyzed:
         _analyze(crowded)
     plans = crowded.database.transact(lambda tx: {name: _scans(crowded, tx, name) for name in _sql(crowded)})
+    assert {name: scans for name, scans in plans.items() if scans} == {}
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_no_statement_of_workflows_and_operators_reads_a_large_table_from_end_to_end(
+    crowded: Stepwell, analyzed: bool
+) -> None:
+    if analyzed:
+        _analyze(crowded)
+    found = _sql_of_workflows(crowded)
+    large = {name: LARGE if name in NEWEST_FIRST else LARGE_OF_WORKFLOWS for name in found}
+    plans = crowded.database.transact(
+        lambda tx: {name: _scans_of(crowded, tx, name, sql, large[name]) for name, sql in found.items()}
+    )
     assert {name: scans for name, scans in plans.items() if scans} == {}
 
 
@@ -107,6 +179,29 @@ def test_nor_with_statistics_taken_when_everything_was_finished(
 def test_the_check_itself_notices_a_scan(crowded: Stepwell) -> None:
     whole = "SELECT id FROM steps s WHERE s.state = 'Failed' AND s.label = 'x'"
     assert crowded.database.transact(lambda tx: _plan_scans(crowded, tx, whole, {}))
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_no_figure_and_no_list_reads_all_steps(crowded: Stepwell, analyzed: bool) -> None:
+    """SQLite counts instructions (some twenty for each row), PostgreSQL rows and entries of indexes."""
+    if analyzed:
+        _analyze(crowded)
+    per_row = 20 if _is_sqlite(crowded) else 1
+    reads = {name: reads_of(crowded, question) // per_row for name, question in QUESTIONS.items()}
+    in_trouble = FINISHED // 20  # 10,000 of the crowd failed or were cancelled
+    most = dict.fromkeys(QUESTIONS, 2_000) | {
+        "groups": 3_000,
+        # What they are about, and nothing else: the agenda, the failures, the children of one parent.
+        "causes of failures": 3 * in_trouble,
+        "steps --state Running": 5_000,
+        "steps --status delayed": 2_000,
+        "steps by parent": 6 * FINISHED // 8,
+        # The budget: twice, for the ids and for the rows.
+        "steps --state Completed": 3 * BUDGET,
+        "steps by an argument that none has": 3 * BUDGET,
+        "count by an argument that none has": 3 * BUDGET,
+    }
+    assert {name: number for name, number in reads.items() if number > most[name]} == {}
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
@@ -242,9 +337,15 @@ def _is_sqlite(app: Stepwell) -> bool:
 
 
 def _scans(app: Stepwell, tx: Transaction, name: str, large: Collection[str] = LARGE) -> list[str]:
-    sql = _sql(app)[name]
+    return _scans_of(app, tx, name, _sql(app)[name], large)
+
+
+def _scans_of(app: Stepwell, tx: Transaction, name: str, sql: str, large: Collection[str]) -> list[str]:
     names = set(re.findall(r"(?<!:):(\w+)" if _is_sqlite(app) else r"%\((\w+)\)s", sql))
     values = {parameter: _value(tx, parameter, app) for parameter in names}
+    if name in WITH_IDS_OF_WORKFLOWS:
+        uuids = ARRAYS["workflows"]
+        values |= dict.fromkeys(("id", "first", "last"), uuids[0]) | {"ids": adapt(uuids) if _is_sqlite(app) else uuids}
     texts = parts_of(sql) if _is_sqlite(app) else [sql]
     return [scan for text in texts for scan in _plan_scans(app, tx, text, values, large)]
 
@@ -266,6 +367,8 @@ def _value(tx: Transaction, parameter: str, app: Stepwell) -> Any:
         "response": "null",
         "data": "null",
         "endings": "[[1, 1, null, 0.1]]",
+        **dict.fromkeys(("answer", "bypass_steps", "context", "decision", "definition", "filters", "parameters"), "{}"),
+        "tags": "[]",
     }
     return (json | {"group": "alpha"}).get(parameter, "default")
 
@@ -330,6 +433,8 @@ def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _complaint(node: dict[str, Any], large: Collection[str]) -> str | None:
     kind, table = node["Node Type"], node.get("Relation Name")
+    if node.get("Index Name") == "steps_operations_previews":
+        return None  # previews are deleted after a day
     if kind == "Seq Scan" and table in large:
         return f"Seq Scan of {table}"
     if kind in ("Index Scan", "Index Only Scan") and table in large and "Index Cond" not in node:

@@ -55,6 +55,22 @@ def test_skippable_governs_operators_skips_and_bypasses(engine: Engine) -> None:
         declare(engine.app).start(bypass_steps=["bad"])
 
 
+@pytest.mark.parametrize("skippable", [False, True])
+def test_explain_advises_a_skip_only_where_the_workflow_allows_it(engine: Engine, skippable: bool) -> None:
+    run = failed(engine, skippable=skippable)
+    (root,) = engine.app.explain(run.step("bad")).roots
+    verbs = [advice.split()[1] for advice in root.advice]
+    assert verbs == (["retry", "skip"] if skippable else ["retry"])
+
+
+def test_the_reason_of_a_resume_is_recorded(engine: Engine) -> None:
+    run = declare(engine.app).start()
+    run.pause(who="alice", why="lunch")
+    run.resume(who="bob", why="back")
+    found = [(row.kind, row.actor, row.reason) for row in engine.app.operations.of_workflow(run.id)]
+    assert sorted(found) == [("pause_workflow", "operator:alice", "lunch"), ("resume_workflow", "operator:bob", "back")]
+
+
 def test_a_skip_by_hand_skips_what_needs_the_result_and_runs_the_rest(engine: Engine) -> None:
     run = failed(engine, skippable=True)
     assert run.preview_skip("bad") == ["bad", "takes"]

@@ -222,6 +222,13 @@ def test_decisions_are_made_while_dispatching_is_off(engine: Engine) -> None:
     assert run.state == "complete"
 
 
+def test_explain_names_the_path_that_did_not_match_with_what_was_wanted_and_found(engine: Engine) -> None:
+    run = decided(engine, {"context.region": ["eu", "us"]}, {"region": "asia"})
+    assert engine.app.explain(run.step("guarded")).summary == (
+        'ended Skipped (condition_not_met): context.region is "asia", not "eu" or "us"'
+    )
+
+
 def test_explain_says_that_a_tick_decides(engine: Engine) -> None:
     run = conditional(engine.app, {"context.value": 1}).start({"value": 1})
     assert "decision" in [each.condition for each in engine.app.explain(run.step("guarded")).obstacles]

@@ -124,8 +124,15 @@ def test_explain_says_that_a_gate_waits_for_an_answer(engine: Engine) -> None:
     engine.app.run_until_idle()
     found = engine.app.explain(run.step("approval"))
     assert [each.condition for each in found.obstacles] == ["gate"]
-    assert "waits for an answer" in found.summary
+    assert "waiting for an answer" in found.summary
     assert found.obstacles[0].changes_at == engine.clock.now() + timedelta(days=1)
+
+
+def test_the_expiry_of_a_gate_is_not_the_moment_at_which_anything_behind_it_goes_on(engine: Engine) -> None:
+    run = opened(engine)
+    found = engine.app.explain(run.step("ship"))
+    assert [root.condition for root in found.roots if root.changes_at] == ["gate"]
+    assert (found.expected_at, engine.app.explain(run.step("approval")).expected_at) == (None, None)
 
 
 # Answers ------------------------------------------------------------------------------------------------------

@@ -130,6 +130,15 @@ def test_an_operator_skips_or_completes_an_element_as_the_map_allows(engine: Eng
     assert run.step("join").response == ["a", "by hand"]
 
 
+def test_an_element_is_shown_with_its_place(engine: Engine) -> None:
+    run = run_of(engine, ["a", "fail"])
+    assert [step.name for step in engine.app.steps() if step.element is not None] == ["work[1]", "work[0]"]
+    assert "work[1]" in engine.app.explain(run.step("join")).summary
+    element = steps_of(engine.app, run.id)["work[1]"]
+    (root,) = engine.app.explain(element).roots
+    assert root.advice == (f"stepwell retry {element.id}",)  # the map is not skippable
+
+
 def test_an_element_of_a_map_that_is_not_skippable_cannot_be_skipped(engine: Engine) -> None:
     run = run_of(engine, ["a", "fail"])
     with pytest.raises(ActionRefused, match="skippable"):

@@ -16,7 +16,7 @@ from tests.conftest import POSTGRES
 from tests.unit.cli.support import environment, plain_sql, run, run_bare
 
 NAMES = [name for section in COMMANDS.values() for name in section]
-MAY_CREATE = {"demo", "migrate", "enqueue", "completion", "up", "worker", "heartbeat"}
+MAY_CREATE = {"init", "demo", "migrate", "enqueue", "completion", "up", "worker", "heartbeat"}
 # With the arguments that each of them needs.
 LOOK_OR_ACT = [
     ["dispatcher"],
@@ -46,6 +46,8 @@ LOOK_OR_ACT = [
     ["drain"],
     ["safe-to-restart"],
     ["doctor"],
+    ["prune"],
+    ["archive"],
 ]
 
 

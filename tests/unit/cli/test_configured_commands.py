@@ -80,6 +80,14 @@ max_sleep_seconds = 7
 min_cron_interval_seconds = 120
 misfire_grace_seconds = 8
 
+[retention]
+keep_days = 60
+archive = true
+archive_days = "forever"
+key_days = 7
+batch = 50
+pause_seconds = "1m"
+
 [log]
 format = "json"
 file = "logs/dispatcher.log"

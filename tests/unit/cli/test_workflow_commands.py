@@ -60,10 +60,24 @@ def test_a_workflow_is_started_shown_answered_and_listed(shop: str) -> None:
     assert (again["rerun_of"], again["state"]) == (started["id"], "pending")
 
 
+def test_the_request_of_a_start_is_recorded_and_a_duplicate_is_refused(shop: str) -> None:
+    words = ("start", "flow", "--namespace", "shop", "--context", '{"n": 1}', "--identity", "hash")
+    first = command(shop, *words, "--source-system", "billing", app=True)
+    assert first["source_system"] == "billing"
+    assert first["id"] in command(shop, *words, app=True, code=1)["error"]["messages"][0]
+
+
+@pytest.mark.parametrize("name", ["flow", "shop.flow"])
+def test_a_workflow_of_another_namespace_is_suggested(shop: str, name: str) -> None:
+    (message,) = command(shop, "start", name, app=True, code=1)["error"]["messages"]
+    assert message.endswith("did you mean 'flow' in the namespace 'shop'?")
+
+
 def test_a_workflow_is_paused_resumed_cancelled_retried_and_resolved(shop: str) -> None:
     started = command(shop, "start", "flow", "--namespace", "shop", "--context", '{"n": 1}', app=True)["id"]
     command(shop, "pause", started, "--why", "deploy")
-    command(shop, "resume", started)
+    url, _ = shop.split()
+    assert "; resumed" in run(url, "workflows", "resume", started).stdout
     assert len(command(shop, "cancel", started)["steps"]) == 3
     assert len(command(shop, "retry", started)["steps"]) == 3
     command(shop, "cancel", started)
@@ -80,6 +94,7 @@ def test_workflows_are_checked_and_exported(shop: str, tmp_path: Path) -> None:
     bad.write_text("name: bad\nsteps:\n  - name: a\n    handler: nobody\n")
     (problem,) = command(shop, "check", str(bad), app=True, code=1)["problems"]
     assert "bad.yaml:4" in problem
+    assert command(shop, "check", "--live", str(bad), app=True, code=1)["problems"] == [problem]
 
 
 def started(shop: str, *words: str) -> str:

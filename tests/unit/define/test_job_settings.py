@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import Job, Stepwell, StepwellError
+from stepwell import InvalidStep, Job, NewStep, Stepwell, StepwellError
 
 
 @pytest.fixture
@@ -83,3 +83,8 @@ def test_what_is_no_code_is_refused(app: Stepwell) -> None:
         app.job("fetch")  # type: ignore[call-overload]
     with pytest.raises(StepwellError, match="5 cannot run as a step"):
         app.job(name="five")(5)  # type: ignore[call-overload]
+
+
+def test_a_draft_takes_names_not_positions() -> None:
+    with pytest.raises(InvalidStep, match="no positional arguments"):
+        NewStep("mail", {"to": "ann"})  # type: ignore[call-arg]

@@ -21,7 +21,7 @@ from stepwell.model.errors import ConfigError, StepwellError
 from stepwell.service.config import Config, Setting, all_settings, load_config
 from stepwell.service.config.kinds import BadValue, Kind, as_toml
 from stepwell.service.config.names import Names, PerName
-from stepwell.service.config.numbers import Seconds, Size, WholeNumber
+from stepwell.service.config.numbers import Days, Seconds, Size, WholeNumber
 from stepwell.service.config.reference import settings_table
 from stepwell.service.config.words import Choice, FilePath, Flag, Text
 
@@ -94,6 +94,10 @@ def _sample(kind: Kind[Any]) -> tuple[Any, str]:
             return 44.5, "44.5s"
         case Size():
             return 44 << 20, "44M"
+        case Days():
+            return 44.5, "44.5"
+        case Flag():
+            return True, "yes"
         case Names():
             return ("x", "y"), "x, y"
         case PerName():

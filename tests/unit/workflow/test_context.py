@@ -152,3 +152,13 @@ def test_a_pydantic_model_inside_another_model_has_its_fields() -> None:
     assert problem_of_schema(context.schema) is None
     assert problems_of_value(context.schema, {"model": {"id": 1, "lines": [{"sku": "a"}]}}) == []
     assert unknown_key(context.schema, ("model", "idd")) is not None
+
+
+@pytest.mark.parametrize("model", [AsDataclass, AsStruct, AsTyped])
+def test_a_field_that_the_model_does_not_have_is_refused_with_a_suggestion(model: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"context\.gfit: unknown field; did you mean 'gift'\?"):
+        context_of(model).checked({"id": 1, "gfit": True}, "shop")
+
+
+def test_a_pydantic_model_decides_for_itself_about_unknown_fields() -> None:
+    assert context_of(AsModel).checked({"id": 1, "gfit": True}, "shop") == {"id": 1, "lines": [], "gift": False}

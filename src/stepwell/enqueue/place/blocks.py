@@ -65,12 +65,10 @@ class _ExistingBlocks:
 
     def _look_up(self, tx: Transaction, block: str) -> ExistingStep | None:
         placement_verbs.lock_name(tx, name=f"block {block}")
-        if (parent_id := placement_verbs.parent_of_block(tx, block=block)) is not None:
-            (parent,) = placement_verbs.lock_steps(tx, ids=[parent_id], uuids=[])
+        if (parent := _locked(tx, placement_verbs.parent_of_block(tx, block=block))) is not None:
             refuse_unplaced(parent)
             return parent
-        if (member_id := placement_verbs.member_of_block(tx, block=block)) is not None:
-            (block_root,) = placement_verbs.lock_steps(tx, ids=[member_id], uuids=[])
+        if (block_root := _locked(tx, placement_verbs.member_of_block(tx, block=block))) is not None:
             refuse_unplaced(block_root)
             self._roots[block] = block_root
             self._neighbours.joined_root_blocks.add(block)
@@ -86,6 +84,12 @@ class _ExistingBlocks:
             self._neighbours.joined_root_blocks.add(block)
         block_root = self._roots.setdefault(block, placement)
         placement.block_root = None if block_root is placement else block_root
+
+
+def _locked(tx: Transaction, step_id: int | None) -> ExistingStep | None:
+    """None also if retention has deleted it since it was found."""
+    found = [] if step_id is None else placement_verbs.lock_steps(tx, ids=[step_id], uuids=[])
+    return found[0] if found else None
 
 
 def _refuse_occupied(tx: Transaction, block: str, placement: Placement, parent_id: int) -> None:

@@ -74,7 +74,7 @@ class Chain:
             )
 
     def expected_at(self, step_id: int) -> datetime | None:
-        """The earliest moment at which a step can go on, as far as it is known."""
+        """The earliest moment at which a step can continue, as far as it is known."""
         moments: dict[Node, datetime | None] = {}
         for node in self._order:
             if isinstance(node, Before):
@@ -112,7 +112,7 @@ class Chain:
 
 def _moment(found: Found, moments: dict[Node, datetime | None]) -> datetime | None:
     if not found.behind:
-        return found.obstacle.changes_at
+        return found.obstacle.changes_at if found.is_removed_then else None
     behind = [moments.get(node) for node in found.behind]
     if found.any_of:
         known = [moment for moment in behind if moment is not None]

@@ -8,6 +8,7 @@ from typing import Any
 
 from stepwell.look.explain.facts import Facts
 from stepwell.look.explain.found import Found, cause
+from stepwell.look.explain.result import Obstacle
 from stepwell.model.decision import EXPIRES_AT, OPENED_AT, REFUSED_ANSWER
 from stepwell.store.engine.explaining import StepFacts
 
@@ -23,10 +24,10 @@ def decision(facts: Facts, step: StepFacts) -> Iterator[Found]:
 def _open_gate(step: StepFacts, decision: dict[str, Any]) -> Found:
     opened, expires, refused = (decision.get(key) for key in (OPENED_AT, EXPIRES_AT, REFUSED_ANSWER))
     until = datetime.fromisoformat(expires) if expires else None
-    message = "an open gate that waits for an answer"
+    message = "an open gate: waiting for an answer"
     message += f" since {datetime.fromisoformat(opened):%Y-%m-%d %H:%M:%S} UTC" if opened else ""
     message += f"; it expires at {until:%Y-%m-%d %H:%M:%S} UTC" if until else ""
     if refused:
         message += f". An answer by {refused['answered_by']} was refused: {refused['why']}"
     advice = [f"stepwell workflows answer {step.workflow_id} {step.label} JSON"]
-    return cause("gate", message, changes_at=until, advice=advice)
+    return Found(Obstacle("gate", message, changes_at=until, advice=tuple(advice)), is_removed_then=False)

@@ -53,7 +53,7 @@ def not_runnable(facts: Facts, step: StepFacts) -> Iterator[Found]:
     text = f"cannot run ({step.reason})"
     if not found:
         message = f"{text}, and what it could have been revived with has concluded"
-        yield cause("not_runnable", message, advice=[f"stepwell skip {step.id}"])
+        yield cause("not_runnable", message, advice=_skip(step))
         return
     text = f"{text} because of {facts.listed(*found)}"
     ancestor = _ancestor_to_retry(facts, step)
@@ -71,7 +71,7 @@ def failed(facts: Facts, step: StepFacts) -> Iterator[Found]:
     text = state_text(step)
     ancestor = _ancestor_to_retry(facts, step)
     if ancestor is not None:
-        yield _below(facts, text, ancestor, advice=[f"stepwell skip {step.id}"])
+        yield _below(facts, text, ancestor, advice=_skip(step))
         return
     blocking = [row.id for row in _unconcluded_children(facts, step)]
     if step.reason == CHILDREN_FAILED and blocking:
@@ -81,7 +81,7 @@ def failed(facts: Facts, step: StepFacts) -> Iterator[Found]:
         yield behind("ended", message, leased, nodes=[each for each in leased if each in facts.steps])
     elif blocking and step.own_code_done_at is not None and not _revives_children(facts, step):
         message = f"{text}; a retry would fail at once, unless these are skipped first: {facts.listed(blocking)}"
-        yield cause("ended", message, advice=[f"stepwell skip {blocking[0]}"])
+        yield cause("ended", message, advice=_skip(facts.steps[blocking[0]]))
     else:
         yield cause("ended", text, advice=[f"stepwell {verb} {step.id}" for verb in _verbs(facts, step)])
 
@@ -91,7 +91,12 @@ def _verbs(facts: Facts, step: StepFacts) -> tuple[str, ...]:
     below it as it is."""
     if step.reason == REFUSED:
         return ("skip",)
-    return ("retry",) if facts.children(step) else ("retry", "skip")
+    return ("retry",) if facts.children(step) or not step.skippable else ("retry", "skip")
+
+
+def _skip(step: StepFacts) -> list[str]:
+    """The command that skips a step, unless its workflow does not allow it."""
+    return [f"stepwell skip {step.id}"] if step.skippable else []
 
 
 def _below(facts: Facts, text: str, ancestor: StepFacts, advice: Sequence[str] = ()) -> Found:

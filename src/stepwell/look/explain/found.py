@@ -37,6 +37,7 @@ class Found:
     obstacle: Obstacle
     behind: Sequence[Node] = ()
     any_of: bool = False  # it is removed as soon as one of them ends, not all
+    is_removed_then: bool = True  # at `changes_at`; otherwise the step fails then
 
 
 Source: TypeAlias = Callable[[Facts, StepFacts], Iterator[Found]]

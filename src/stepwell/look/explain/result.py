@@ -49,7 +49,7 @@ class RootCause:
 class Explanation(StepExplanation):
     """Why a step is in its state, and why the steps that it waits for are in theirs, down to the root causes.
 
-    `expected_at` is the earliest moment at which the step can go on, as far as it is known; a root cause without a
+    `expected_at` is the earliest moment at which the step can continue, as far as it is known; a root cause without a
     moment of its own may delay it further.
     """
 

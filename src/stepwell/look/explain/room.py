@@ -26,7 +26,7 @@ def workflow(facts: Facts, step: StepFacts) -> Iterator[Found]:
         why = f": {pause.paused_reason}" if pause.paused_reason else ""
         yield cause(
             "workflow",
-            f"its workflow was paused by {pause.paused_by} at {pause.paused_at:%H:%M:%S}{why}",
+            f"its workflow was paused by {pause.paused_by} at {moment(pause.paused_at)}{why}",
             advice=[f"stepwell resume --workflow {pause.id}"],
         )
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from stepwell.model.reasons import CHILDREN_FAILED, MAX_RETRIES_REACHED, NOT_COMPLETED, REFUSED
+from stepwell.model.reasons import (
+    CHILDREN_FAILED,
+    CONDITION_NOT_MET,
+    INPUT_SKIPPED,
+    MAX_RETRIES_REACHED,
+    NOT_COMPLETED,
+    REFUSED,
+)
 from stepwell.model.states import FAILED, State
 from stepwell.store.engine.explaining import StepFacts
 
@@ -34,7 +41,9 @@ def state_text(step: StepFacts) -> str:
 
 
 def _error(step: StepFacts) -> str | None:
-    """The error that ended it, not one of an earlier attempt."""
+    """The error that ended it, not one of an earlier attempt; or what decided that it is skipped."""
+    if step.state is State.SKIPPED and step.reason in (CONDITION_NOT_MET, INPUT_SKIPPED):
+        return step.error_message
     if step.state not in FAILED and step.state is not State.COMPLETED:
         return None
     if step.reason in (CHILDREN_FAILED, REFUSED):

@@ -120,7 +120,7 @@ def retries(facts: Facts, step: StepFacts) -> Iterator[Found]:
 
 
 def lost(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    """A step that is ready, but that nobody will find."""
+    """A step that is ready, but that no tick will find."""
     ready = step.parent_ready and step.order_met and step.dependencies_met and step.workflow_runs
     if step.state is not State.PENDING or step.status is not None or not ready or step.group in facts.groups_to_decide:
         return

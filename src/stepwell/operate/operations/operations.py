@@ -244,7 +244,7 @@ def _why_not_started(row: OperationRow) -> str:
         return f"preview {row.id} was not taken to its end: take another one; nothing changed"
     return (
         f"preview {row.id} was executed by {row.actor} at {row.started_at:%Y-%m-%d %H:%M:%S}; nothing changed. "
-        "If that execution did not come to its end, `run` of the operation continues it"
+        "If it was interrupted, `run` of the operation continues it"
     )
 
 

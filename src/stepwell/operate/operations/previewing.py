@@ -15,7 +15,7 @@ from stepwell.store.engine import operations
 from stepwell.store.engine.operations import StepToAssess, WorkflowToAssess
 from stepwell.store.filters import check_step_filters, check_workflow_filters
 
-ASSESS_BATCH: Final = 200  # items per transaction, which is short: nobody else can write to these steps meanwhile
+ASSESS_BATCH: Final = 200  # items per transaction, so that each is short: other writers of these steps wait for it
 PREVIEW_RETENTION: Final = timedelta(days=1)  # a preview that was not executed by then is deleted by a later one
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -62,6 +63,28 @@ class Seconds(Kind[float]):
 
     def read_text(self, text: str) -> float:
         return self.read(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Days(Kind[float]):
+    """A number of days, or "forever".
+
+    >>> Days().read(30), Days().read_text("0.5"), Days().read("forever")
+    (30.0, 0.5, inf)
+    """
+
+    def read(self, value: object) -> float:
+        if isinstance(value, str) and value.strip().lower() in ("forever", "for ever"):
+            return math.inf
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+            raise BadValue(Flaw(value, 'a number of days, at least 0, or "forever"'))
+        return float(value)
+
+    def read_text(self, text: str) -> float:
+        try:
+            return self.read(float(text))
+        except ValueError:
+            return self.read(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from stepwell.service.config.kinds import Kind
 from stepwell.service.config.names import Names, PerName
-from stepwell.service.config.numbers import Seconds, Size, WholeNumber
+from stepwell.service.config.numbers import Days, Seconds, Size, WholeNumber
 from stepwell.service.config.setting import Setting, setting, settings_of
-from stepwell.service.config.words import Choice, FilePath, Text
+from stepwell.service.config.words import Choice, FilePath, Flag, Text
 from stepwell.service.logs.setup import FormatName
 
 ExecutorName: TypeAlias = Literal["process", "thread", "async"]
@@ -201,6 +201,45 @@ class SchedulerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSettings:
+    """How long settled workflows are kept: by `stepwell up`, `stepwell prune` and `stepwell archive`."""
+
+    keep_days: float | None = setting(
+        None,
+        Days(),
+        'Days after its end for which a workflow is kept; `"forever"` keeps everything. Unset: as the app says, else '
+        "30.",
+    )
+    archive: bool | None = setting(
+        None,
+        Flag(),
+        "Afterwards, `true` moves it to the table `steps_archive` and `false` deletes it. Unset: as the app says, else "
+        "`false`.",
+    )
+    archive_days: float | None = setting(
+        None, Days(), "Days that it stays in the archive. Unset: as the app says, else 365."
+    )
+    key_days: float | None = setting(
+        None,
+        Days(),
+        "Days for which an idempotency key, or the identity of a workflow, finds the first step or workflow: those are "
+        "kept as long. Unset: as the app says, else `keep_days`.",
+    )
+    batch: int = setting(
+        1_000,
+        WholeNumber(1),
+        "Steps that are looked at, and at most removed, in one transaction.",
+        constant="operate.retention.options:BATCH",
+    )
+    pause_seconds: float = setting(
+        600.0,
+        Seconds(0.1),
+        "Time between two passes over what is old enough.",
+        constant="operate.retention.options:PAUSE_SECONDS",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """Logging."""
 
@@ -228,6 +267,7 @@ class Sections:
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
     reaper: ReaperSettings = field(default_factory=ReaperSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
 

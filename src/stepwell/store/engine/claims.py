@@ -13,6 +13,7 @@ from stepwell.model.claimed import ClaimedStep
 from stepwell.model.features import WORKFLOW
 from stepwell.model.states import State
 from stepwell.store.changes import Change
+from stepwell.store.engine.tallying import tally_claimed
 from stepwell.store.statement import query, records, transition
 from stepwell.store.transaction import Transaction
 
@@ -121,6 +122,7 @@ def claim_steps(
         margin=margin,
         batch=batch,
     )
+    tally_claimed(tx, steps, hostname, now)
     if tx.collects_changes:
         tx.changed([change for step in steps for change in _changes(step, actor, now)])
     followed = [step for step in steps if step.belongs_to is not None]

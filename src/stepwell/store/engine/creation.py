@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 
+from stepwell.store.engine.claims import new_batch
+from stepwell.store.engine.tallying import tally_created
+from stepwell.store.macros import SQLITE
 from stepwell.store.statement import change, change_and_wake, query
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
@@ -88,6 +91,9 @@ def create_independent(
 
 def insert_steps(tx: Transaction, columns: Mapping[str, Sequence[Any]], same: Mapping[str, Any]) -> None:
     """Insert steps by columns; `same` are those with one value in all rows."""
+    if tx.dialect == SQLITE:
+        tally_created(tx, columns, same)
+        same = {**same, "batch": new_batch()}
     tx.insert("steps", list(columns), zip(*columns.values(), strict=True), same)
 
 

@@ -56,6 +56,7 @@ class StepFacts(msgspec.Struct, frozen=True):
     workflow_runs: bool
     kind: str
     decision: Json
+    skippable: bool
     unsatisfiable: bool
 
     @property

@@ -11,7 +11,8 @@ import msgspec
 from stepwell.model.states import State
 from stepwell.model.step import Json
 from stepwell.store.engine.operator import LockedStep
-from stepwell.store.filters import step_conditions, workflow_conditions
+from stepwell.store.filters import workflow_conditions
+from stepwell.store.list_sources import narrowed
 from stepwell.store.statement import change, query
 from stepwell.store.transaction import Transaction
 
@@ -250,7 +251,7 @@ def items(
 
 def freeze_steps(tx: Transaction, *, operation: int, filters: Mapping[str, Any]) -> int:
     """Make every matching step a target, in the version that it has now; returns how many they are."""
-    conditions = step_conditions(tx.dialect, filters)
+    conditions = narrowed(tx.dialect, filters)
     return tx.execute(
         "INSERT INTO steps_operation_items (operation_id, step_id, role, state, seen) "
         f"SELECT {conditions.placeholder('operation', operation)}, id, 'target', state, "

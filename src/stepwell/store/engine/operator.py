@@ -145,6 +145,12 @@ def recheck_dependents(tx: Transaction, *, ids: Sequence[int]) -> int:
 
 
 @change
+def tally_reset(tx: Transaction, *, id: int) -> int:
+    """Count a throttled step as one that is not, before `reset_attempts`."""
+    ...
+
+
+@change
 def reset_attempts(tx: Transaction, *, id: int, now: datetime) -> int:
     """Set the counters of a Pending step to 0, and drop the delay after its last attempt."""
     ...

@@ -8,23 +8,11 @@ from typing import Any
 
 import msgspec
 
-from stepwell.model.states import State
 from stepwell.model.step import Json, Step, Transition
-from stepwell.store.filters import step_conditions
+from stepwell.store.list_sources import narrowed
 from stepwell.store.rows import builder
 from stepwell.store.statement import query
 from stepwell.store.transaction import Transaction
-
-
-class StateCount(msgspec.Struct, frozen=True):
-    state: State
-    steps: int
-
-
-class GroupCount(msgspec.Struct, frozen=True):
-    group: str | None
-    state: State
-    steps: int
 
 
 class StatusCount(msgspec.Struct, frozen=True):
@@ -134,14 +122,6 @@ def dependencies_of(tx: Transaction, *, id: int) -> list[Step]: ...
 
 
 @query
-def counts_by_state(tx: Transaction) -> list[StateCount]: ...
-
-
-@query
-def counts_by_group(tx: Transaction) -> list[GroupCount]: ...
-
-
-@query
 def agenda_by_status(tx: Transaction) -> list[StatusCount]: ...
 
 
@@ -191,7 +171,7 @@ def database_version(tx: Transaction) -> str: ...
 
 def newest_steps(tx: Transaction, *, filters: dict[str, Any], before: int | None, limit: int) -> list[Step]:
     """The newest matching steps with an id below `before` (keyset pagination stays fast at any depth)."""
-    conditions = step_conditions(tx.dialect, filters)
+    conditions = narrowed(tx.dialect, filters)
     if before is not None:
         conditions.clauses.append(f"id < {conditions.placeholder('before', before)}")
     sql = f"SELECT * FROM steps WHERE {conditions} ORDER BY id DESC LIMIT {conditions.placeholder('limit', limit)}"

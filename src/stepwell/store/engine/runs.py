@@ -13,6 +13,7 @@ from stepwell.model.states import State
 from stepwell.store.changes import Change
 from stepwell.store.engine.agenda import open_ready, steps_waiting_for
 from stepwell.store.engine.claims import new_batch
+from stepwell.store.engine.tallying import tally_finished
 from stepwell.store.statement import change, query, records, transition
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
@@ -87,6 +88,7 @@ def finish_all(tx: Transaction, runs: Sequence[Success], *, actor: str, now: dat
         batch=new_batch(),
     )
     states = {each.id: _STATES[each.state] for each in finished}
+    tally_finished(tx, runs, states, now)
     if followed := {each.id for each in finished if each.belongs_to is not None}:
         _touch_features(tx, [run.claim.step for run in runs if run.claim.step_id in followed], actor)
     if tx.collects_changes:
@@ -246,6 +248,7 @@ def fail(
     stack: str | None,
     stage: str | None,
     duration: float,
+    fingerprint: str,
     actor: str,
     now: datetime,
 ) -> list[Change]: ...

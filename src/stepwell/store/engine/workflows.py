@@ -88,7 +88,7 @@ class Execution(msgspec.Struct, frozen=True):
     blocked: int
     open_gates: int
     gates: str | None  # the names of the open ones
-    next_change_at: datetime | None  # the earliest moment at which anything changes by itself
+    next_change_at: datetime | None  # the earliest moment at which anything changes without an operator
     execution_status: str
 
     @property
@@ -144,7 +144,7 @@ def newest_workflows(tx: Transaction, *, state: str | None, name: str | None, li
 
 
 @query
-def workflow_ids_like(tx: Transaction, *, beginning: str) -> list[str]: ...
+def workflow_ids_between(tx: Transaction, *, first: str, last: str) -> list[str]: ...
 
 
 @query

@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 SHARE_OF_LEASE: Final = 3
 # Below this, a busy machine (or a garbage collection) would look like a suspended client.
 SHORTEST_SECONDS: Final = 1.0
-# A transaction that waits for a suspended client outlasts it, and is repeated only if somebody else is in the way.
+# A transaction that waits for a suspended client outlasts it, and is repeated only if another writer is in the way.
 LOCK_WAITS: Final = 1.5
 KEEPALIVES: Final = 3
 

@@ -31,6 +31,7 @@ from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.postgres.migration_session import PostgresMigrationSession
 from stepwell.store.postgres.namespace import split_url
 from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated
+from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener, Wake
 
 CONNECT_TIMEOUT: Final = 10.0  # a restart of the server is shorter: work that waits for a connection survives it
@@ -98,6 +99,9 @@ class PostgresConnections(Connections):
         assert self._reading is not None
         server_time, elapsed = self._reading
         return server_time + timedelta(seconds=since_boot() - elapsed)
+
+    def exact_now(self, tx: Transaction) -> datetime:
+        return schema.database_time(tx).astimezone(UTC) if self._has_server_clock else self.clock.now()
 
     def _read_clock(self, tx: PostgresTransaction) -> None:
         """Read the server's clock before a transaction: inside one, it would take a second connection."""

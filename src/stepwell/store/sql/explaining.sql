@@ -2,11 +2,15 @@
 -- each kind of fact.
 
 -- name: facts_of_steps(ids)
+-- `skippable`: an operator may skip it. The plan of an element is that of its map.
 SELECT s.id, s.label, s.action, s.queue, s."group", s.workflow_id, s.type, s.block_uuid, s.child_block_uuid, s.parent_step_id,
        s."index", s.state, s.reason, s.placed, s.trigger_rule, s.dispatch_after, s.retries, s.max_retries, s.attempts,
        s.not_completed, s.own_code_done_at, s.started_at, s.completed_at, s.hostname, s.lease_worker, s.lease_deadline,
        s.error_message, s.last_error, s.concurrency_key, s.concurrency_limit, s.belongs_to, a.status, coalesce(a.key_blocked, false) AS key_blocked,
        s.kind, s.decision,
+       CASE WHEN s.template IS NULL THEN true
+            ELSE (SELECT o.plan IS NULL OR coalesce(@sqlite(json_extract(o.plan, '$.skippable'))@postgres(CAST(o.plan ->> 'skippable' AS boolean)), false) FROM steps o
+                  WHERE o.id = CASE WHEN s.element IS NULL THEN s.id ELSE s.parent_step_id END) END AS skippable,
        r.parent_ready, r.order_met, r.dependencies_met, r.retries_left, r.workflow_runs, r.unsatisfiable
 FROM steps s JOIN step_readiness r ON r.step_id = s.id LEFT JOIN steps_agenda a ON a.step_id = s.id
 WHERE s.id @in(:ids bigint);

@@ -139,3 +139,25 @@ SELECT min(s.id) AS id, 'concurrency key ' || s.concurrency_key || ' exceeds its
 FROM steps_agenda a JOIN steps s ON s.id = a.step_id
 WHERE a.status = 'running' AND a.concurrency_key IS NOT NULL AND s.lease_worker IS NOT NULL
 GROUP BY s.concurrency_key HAVING count(*) > max(s.concurrency_limit);
+
+-- name: invariant_8_counters_agree()
+-- The counters are the rows of `steps`, added up. (As of one moment: a single statement.)
+SELECT 0 AS id, sum(said) || ' counted as ' || state || ' (action ' || action || ', queue ' || queue || ', group ' || "group" || ', host '
+       || hostname || CASE WHEN child THEN ', child' ELSE '' END || CASE WHEN throttled THEN ', throttled' ELSE '' END
+       || '), but there are ' || sum(are) AS finding
+FROM (
+    SELECT state, action, queue, "group", hostname, child, throttled, number AS said, 0 AS are FROM steps_totals
+    UNION ALL SELECT @counted(t, to_state), t.number, 0 FROM steps_tally t WHERE t.to_state IS NOT NULL
+    UNION ALL SELECT @counted(t, from_state), - t.number, 0 FROM steps_tally t WHERE t.from_state IS NOT NULL
+    UNION ALL SELECT @counted(s, state), 0, 1 FROM (SELECT x.*, parent_step_id IS NOT NULL AS child FROM steps x) AS s
+) AS both_ways
+GROUP BY state, action, queue, "group", hostname, child, throttled HAVING sum(said) <> sum(are);
+
+-- name: invariant_8_trouble_agrees()
+SELECT s.id, 'it is ' || s.state || ', but `steps_trouble` says ' || coalesce(t.state, 'nothing') AS finding
+FROM steps s LEFT JOIN steps_trouble t ON t.step_id = s.id
+WHERE s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND (t.state IS NULL OR t.state <> s.state OR t.action <> s.action)
+UNION ALL
+SELECT t.step_id, '`steps_trouble` says that it is ' || t.state || ', but it is ' || coalesce(s.state, 'deleted')
+FROM steps_trouble t LEFT JOIN steps s ON s.id = t.step_id
+WHERE s.id IS NULL OR s.state NOT IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');

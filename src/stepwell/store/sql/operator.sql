@@ -114,9 +114,9 @@ WITH RECURSIVE blocks (child_block_uuid) AS (
     UNION
     SELECT c.child_block_uuid FROM blocks b LEFT JOIN steps c ON c.block_uuid = b.child_block_uuid AND c.has_children
 )
-SELECT s.id
-FROM blocks b JOIN steps_unconcluded u ON u.block_uuid = b.child_block_uuid JOIN steps s ON s.id = u.step_id
-WHERE s.state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
+SELECT u.step_id AS id FROM steps_unconcluded u
+WHERE u.block_uuid @in(SELECT child_block_uuid FROM blocks)
+  AND (SELECT s.state FROM steps s WHERE s.id = u.step_id) IN ('Pending', 'Dispatched', 'Running', 'NotRunnable');
 
 -- name: revive(ids, actor, reason, keep_plan, now)
 -- A step that was never claimed keeps the time for which it was planned, if that lies ahead (with `keep_plan`). After a
@@ -126,7 +126,7 @@ UPDATE steps SET
     reason = :reason, attempts = 0, retries = 0, not_completed = 0, rescues = 0, begun = true, double_checks = 0,
     dispatch_after = CASE WHEN CAST(:keep_plan AS boolean) AND lease_token = 0 AND dispatch_after > :now THEN dispatch_after END,
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
-    last_error = NULL, error_stack_trace = NULL
+    last_error = NULL, error_stack_trace = NULL, fingerprint = NULL
 WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
 @changes;
 
@@ -138,6 +138,14 @@ UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS N
 WHERE (status IN ('open', 'delayed', 'undecided')
        OR status = 'gate' AND NOT (SELECT r.dependencies_met FROM step_readiness r WHERE r.step_id = steps_agenda.step_id))
   AND step_id @in(SELECT step_id FROM step_dependencies WHERE depends_on_id @in(:ids bigint));
+
+-- name: tally_reset(id)!
+-- Its counter, if it is throttled: `reset_attempts` is no transition, and has no effects.
+INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
+SELECT CASE WHEN t.before THEN state END, CASE WHEN NOT t.before THEN state END, action, queue, "group", hostname,
+       parent_step_id IS NOT NULL, t.before, 1
+FROM steps CROSS JOIN (SELECT true AS before UNION ALL SELECT false) AS t
+WHERE id = :id AND state = 'Pending' AND is_throttled;
 
 -- name: reset_attempts(id, now)!
 -- A step that was never claimed keeps the time for which it was planned; a later time of any other is a delay after an attempt.

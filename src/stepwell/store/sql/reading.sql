@@ -45,13 +45,6 @@ SELECT * FROM steps WHERE block_uuid = :block AND block_uuid <> uuid ORDER BY ty
 -- name: dependencies_of(id)
 SELECT d.* FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id WHERE e.step_id = :id ORDER BY d.id;
 
--- name: counts_by_state()
-SELECT state, count(*) AS steps FROM steps GROUP BY state;
-
--- name: counts_by_group()
-SELECT "group", state, count(*) AS steps FROM steps
-WHERE state IN ('Pending', 'Dispatched', 'Running') GROUP BY "group", state;
-
 -- name: agenda_by_status()
 SELECT status, count(*) AS steps FROM steps_agenda GROUP BY status;
 
@@ -85,9 +78,9 @@ SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, dur
 FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT :limit;
 
 -- name: steps_set_aside(limit)
--- Steps that ended because of what their row holds; a scan, for `doctor`.
-SELECT id, action, reason, error_message FROM steps
-WHERE reason IN ('refused', 'unreadable') AND state = 'Failed' ORDER BY id DESC LIMIT :limit;
+-- Steps that ended because of what their row holds, by `steps_trouble`.
+SELECT s.id, s.action, s.reason, s.error_message FROM steps_trouble t JOIN steps s ON s.id = t.step_id
+WHERE t.state = 'Failed' AND t.reason IN ('refused', 'unreadable') ORDER BY t.step_id DESC LIMIT :limit;
 
 -- name: database_version()
 SELECT @sqlite(sqlite_version())@postgres(current_setting('server_version')) AS version;

@@ -32,7 +32,7 @@ WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'dispatched') AND
                       WHERE l.queue = s.queue AND l.action = s.action AND l."group" IN ('', s."group") AND l.alive_until > :now));
 
 -- name: recover(id, actor, now)
-UPDATE steps SET @to('Pending'), reason = 'recovered'
+UPDATE steps SET @to('Pending'), reason = 'recovered', is_throttled = false
 WHERE id = :id AND state = 'Dispatched'
 @changes;
 

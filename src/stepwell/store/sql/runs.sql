@@ -22,7 +22,7 @@ WHERE @holder
 
 -- name: throttle(id, token, dispatch_after, stage, actor, now)
 UPDATE steps SET @to('Pending'), reason = 'throttled', is_throttled = true, was_throttled = true, not_completed = 0,
-    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, @survived, @release
+    dispatch_after = :dispatch_after, stage = coalesce(:stage, stage), last_error = NULL, rescues = 0, begun = true, @release
 WHERE @holder
 @changes;
 
@@ -64,15 +64,15 @@ UPDATE steps SET
     @to(CASE WHEN rescues >= :limit AND @has_begun THEN 'Failed' ELSE 'Pending' END),
     reason = CASE WHEN rescues >= :limit AND @has_begun THEN 'poison' ELSE 'rescued' END,
     completed_at = CASE WHEN rescues >= :limit AND @has_begun THEN :now END,
-    rescues = rescues + CASE WHEN @has_begun THEN 1 ELSE 0 END, begun = @has_begun,
+    rescues = rescues + CASE WHEN @has_begun THEN 1 ELSE 0 END, begun = @has_begun, is_throttled = false,
     error_message = coalesce(error_message, :error), last_error = :error, dispatch_after = :dispatch_after, @release
 WHERE @holder
 @changes;
 
--- name: fail(id, token, reason, error, stack, stage, duration, actor, now)
+-- name: fail(id, token, reason, error, stack, stage, duration, fingerprint, actor, now)
 UPDATE steps SET @to('Failed'), reason = :reason, error_message = coalesce(error_message, :error), last_error = :error,
     error_stack_trace = coalesce(error_stack_trace, :stack), stage = coalesce(:stage, stage), duration = :duration,
-    completed_at = :now, @survived, @release
+    fingerprint = :fingerprint, completed_at = :now, @survived, @release
 WHERE @holder
 @changes;
 
@@ -91,7 +91,7 @@ WHERE @holder
 -- claimed ahead leaves everything as it was.
 UPDATE steps SET @to('Pending'), reason = 'handed_back', attempts = attempts - 1, last_error = :error,
     dispatch_after = :dispatch_after, stage = coalesce(:stage, stage),
-    rescues = CASE WHEN begun THEN 0 ELSE rescues END, begun = true, @release
+    rescues = CASE WHEN begun THEN 0 ELSE rescues END, begun = true, is_throttled = false, @release
 WHERE @holder
 @changes;
 

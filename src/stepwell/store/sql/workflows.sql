@@ -15,23 +15,25 @@ SELECT id FROM steps_workflows WHERE identity = :identity;
 SELECT * FROM steps_workflows WHERE id = :id;
 
 -- name: newest_workflows(state, name, limit)
+WITH newest AS (
+    SELECT * FROM steps_workflows
+    WHERE (CAST(:state AS text) IS NULL OR state = CAST(:state AS text))
+      AND (CAST(:name AS text) IS NULL OR name = CAST(:name AS text))
+    ORDER BY id DESC LIMIT :limit
+)
 SELECT w.id, w.namespace, w.name, w.version, w.state, w.initiator, w.created_at, e.execution_status, e.total, e.completed, e.skipped
-FROM (SELECT * FROM steps_workflows
-      WHERE (CAST(:state AS text) IS NULL OR state = CAST(:state AS text))
-        AND (CAST(:name AS text) IS NULL OR name = CAST(:name AS text))
-      ORDER BY id DESC LIMIT :limit) AS w
-CROSS JOIN steps_workflow_execution e WHERE e.workflow_id = w.id
+FROM newest w JOIN (@execution_of(newest)) AS e ON e.workflow_id = w.id
 ORDER BY w.id DESC;
 
--- name: workflow_ids_like(beginning)
-SELECT id FROM steps_workflows
-WHERE substr(CAST(id AS text), 1, length(:beginning)) = :beginning ORDER BY id DESC LIMIT 10;
+-- name: workflow_ids_between(first, last)
+SELECT id FROM steps_workflows WHERE id >= :first AND id <= :last ORDER BY id DESC LIMIT 10;
 
 -- name: workflow_transitions(id)
 SELECT * FROM steps_workflow_transitions WHERE workflow_id = :id ORDER BY id;
 
 -- name: execution(ids)
-SELECT * FROM steps_workflow_execution WHERE workflow_id @in(:ids uuid);
+-- The view steps_workflow_execution, of these workflows alone.
+@execution_of((SELECT * FROM steps_workflows WHERE id @in(:ids uuid)));
 
 -- name: template_steps(id)
 SELECT id, uuid, template, kind, state FROM steps

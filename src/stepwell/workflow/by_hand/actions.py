@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stepwell.model.actors import By, actor_of
-from stepwell.model.errors import ActionRefused, WorkflowNotFound
+from stepwell.model.errors import ActionRefused
 from stepwell.model.features import WORKFLOW
 from stepwell.model.reasons import REVIVED as REVIVED_REASON
 from stepwell.model.states import UNFINISHED
@@ -17,6 +17,7 @@ from stepwell.store import Database, Transaction, WorkflowChange
 from stepwell.store.engine import operator, settling, workflows
 from stepwell.store.engine.operator import LockedStep, UnconcludedStep
 from stepwell.store.engine.settling import LockedWorkflow
+from stepwell.store.missing import missing_workflow
 
 
 class WorkflowActions:
@@ -140,16 +141,12 @@ def _unresolvable(workflow_id: str, state: str) -> ActionRefused:
 def _locked(tx: Transaction, workflow_id: str) -> LockedWorkflow:
     found = settling.lock_workflows(tx, ids=[workflow_id])
     if not found:
-        raise _missing(workflow_id)
+        raise missing_workflow(tx, workflow_id)
     return found[0]
 
 
 def _found(tx: Transaction, workflow_id: str) -> workflows.WorkflowRow:
     found = workflows.workflow(tx, id=workflow_id)
     if found is None:
-        raise _missing(workflow_id)
+        raise missing_workflow(tx, workflow_id)
     return found
-
-
-def _missing(workflow_id: str) -> WorkflowNotFound:
-    return WorkflowNotFound(f"no declared workflow has the id {workflow_id}")

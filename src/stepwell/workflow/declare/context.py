@@ -11,7 +11,7 @@ from stepwell.model import codec
 from stepwell.model.errors import InvalidRequest, UnstorableValue
 from stepwell.workflow import schemas
 from stepwell.workflow.declare.annotations import UNKNOWN
-from stepwell.workflow.declare.words import shown
+from stepwell.workflow.declare.words import shown, suggestion
 
 _PLACE: Final = re.compile(r" - at `\$([^`]*)`$")
 
@@ -45,12 +45,22 @@ class Context:
         if self.schema is None:
             return given
         if self.type is not UNKNOWN:
+            self._refuse_unknown(given)
             given = codec.decode(codec.encode(convert(given, self.type), "context"))
             return schemas.with_defaults(self.schema, given)  # a model may be written without them
         filled = schemas.with_defaults(self.schema, given)
         if found := schemas.problems_of_value(self.schema, filled):
             raise ValueError("; ".join(found))
         return filled
+
+    def _refuse_unknown(self, given: Any) -> None:
+        """Decoding would drop them silently. A pydantic model decides for itself (`extra`)."""
+        fields = self.fields
+        if fields is None or not isinstance(given, dict) or hasattr(self.type, "model_fields"):
+            return
+        if unknown := [name for name in given if name not in fields]:
+            hints = (f"context.{name}: unknown field; {suggestion(name, fields, 'fields')}" for name in unknown)
+            raise ValueError("; ".join(hints))
 
 
 def context_of(declared: Any, what: str = "context") -> Context:

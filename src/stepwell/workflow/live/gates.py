@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from stepwell.model import codec
@@ -106,7 +106,7 @@ def close_due_gates(tx: Transaction, group: str, actor: str, now: datetime) -> i
         if gate.answered_by is not None and in_time:
             _apply_answer(tx, gate, gate.answered_by, now)
         else:
-            message = f"nobody answered within {timedelta(seconds=decode_plan(gate.plan).expires or 0)}"
+            message = "no answer in time" if expiry is None else f"no answer before {expiry:%Y-%m-%d %H:%M:%S} UTC"
             gates.expire_gate(tx, id=gate.id, message=message, actor=actor, now=now)
     return len(due)
 

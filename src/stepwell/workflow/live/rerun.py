@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from stepwell.define.drafts import Planned
 from stepwell.model import codec
 from stepwell.model.actors import By, actor_of, storable
-from stepwell.model.errors import ActionRefused, WorkflowNotFound
+from stepwell.model.errors import ActionRefused
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.reasons import COPIED
 from stepwell.model.states import CONCLUDED
@@ -15,6 +15,7 @@ from stepwell.operate.audit import record_workflow_action
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import inputs, workflows
 from stepwell.store.engine.inputs import PlannedRow
+from stepwell.store.missing import missing_workflow
 from stepwell.workflow.live.inputs import decode_plan
 from stepwell.workflow.live.start import CopiedElement, Start, Starter
 from stepwell.workflow.template import StepTemplate, Template
@@ -32,7 +33,7 @@ def rerun(
     def work(tx: Transaction) -> str:
         row = workflows.workflow(tx, id=workflow_id)
         if row is None:
-            raise WorkflowNotFound(f"no declared workflow has the id {workflow_id}")
+            raise missing_workflow(tx, workflow_id)
         steps = inputs.planned_steps(tx, id=workflow_id)
         plans = {each.template: decode_plan(each.plan) for each in steps if each.element is None and each.plan}
         if step not in plans:

@@ -157,7 +157,7 @@ class Starter:
                 arguments=element.arguments,
                 parent=made[name],
                 index=1,
-                label=name,
+                label=f"{name}[{element.planned.element}]",
                 planned=element.planned,
             )
             for name, copied in request.elements.items()

@@ -248,6 +248,7 @@ CREATE TABLE steps_agenda (
     action   text NOT NULL,
     rank     smallint NOT NULL, -- 0: high priority, 1: the rest
     due_at   timestamptz,
+    since    timestamptz, -- when it was put on the agenda, or returned to it: how long it waits for a worker
     concurrency_key text,
     key_blocked     boolean NOT NULL DEFAULT false -- its key is at its limit: not picked until a tick unblocks it
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);

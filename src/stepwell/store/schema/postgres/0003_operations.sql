@@ -7,7 +7,7 @@ CREATE TABLE steps_operations (
     state      text NOT NULL CHECK (state IN ('previewing', 'previewed', 'running', 'done')),
     filters    json NOT NULL DEFAULT '{}', -- of a bulk action
     parameters json NOT NULL DEFAULT '{}', -- the result to complete with
-    actor      text,           -- of a preview: nobody yet
+    actor      text,           -- NULL for a preview
     reason     text,
     undo_of    bigint,
     pace       double precision,           -- at most this many items per second
@@ -16,7 +16,7 @@ CREATE TABLE steps_operations (
     started_at timestamptz,
     ended_at   timestamptz
 );
-CREATE INDEX steps_operations_undone ON steps_operations (undo_of) WHERE undo_of IS NOT NULL;
+CREATE INDEX steps_operations_undone ON steps_operations (undo_of, id) WHERE undo_of IS NOT NULL;
 CREATE INDEX steps_operations_previews ON steps_operations (created_at) WHERE state IN ('previewing', 'previewed');
 
 -- One row for each step or workflow that an operation is about ('target'), and for what changes with them ('also').

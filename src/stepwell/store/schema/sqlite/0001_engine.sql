@@ -259,6 +259,7 @@ CREATE TABLE steps_agenda (
     action   text NOT NULL,
     rank     integer NOT NULL, -- 0: high priority, 1: the rest
     due_at   text,
+    since    text, -- when it was put on the agenda, or returned to it: how long it waits for a worker
     concurrency_key text,
     key_blocked     integer NOT NULL DEFAULT 0 -- its key is at its limit: not picked until a tick unblocks it
 );

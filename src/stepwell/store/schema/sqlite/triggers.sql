@@ -24,6 +24,16 @@ CREATE TRIGGER steps_created AFTER INSERT ON steps WHEN NEW.placed
 BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, NEW.created_at, NEW.attempts);
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
+    SELECT NULL, NEW.state, NEW.action, NEW.queue, NEW."group", NEW.parent_step_id IS NOT NULL, NEW.is_throttled, NEW.created_at, 1
+    WHERE NEW.batch IS NULL; -- many at once: `store/engine/tallying.py`
+END;
+
+-- Dormant handlers, and steps that were created below one that can no longer run.
+DROP TRIGGER IF EXISTS steps_created_in_trouble;
+CREATE TRIGGER steps_created_in_trouble AFTER INSERT ON steps WHEN NEW.placed AND NEW.state = 'NotRunnable'
+BEGIN
+    INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at) SELECT @trouble(NEW);
 END;
 
 DROP TRIGGER IF EXISTS steps_created_by_sql;
@@ -61,6 +71,8 @@ BEGIN
     WHERE id = NEW.id;
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     VALUES (NEW.id, NULL, NEW.state, NEW.reason, NEW.actor, @moment(NEW.created_at), NEW.attempts);
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
+    VALUES (NULL, NEW.state, NEW.action, NEW.queue, NEW."group", NEW.parent_step_id IS NOT NULL, NEW.is_throttled, @moment(NEW.created_at), 1);
     INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (NEW.id, 'new', coalesce(NEW.queue, 'default'), NEW.action, 1);
 END;
 
@@ -95,4 +107,22 @@ BEGIN
     UPDATE steps SET updated_at = OLD.updated_at WHERE id = NEW.id AND NEW.updated_at < OLD.updated_at;
 
     @effects
+END;
+
+-- What is counted under another queue, group or parent from now on.
+DROP TRIGGER IF EXISTS steps_recounted;
+CREATE TRIGGER steps_recounted AFTER UPDATE OF queue, "group", parent_step_id ON steps
+WHEN NEW.queue IS NOT OLD.queue OR NEW."group" IS NOT OLD."group" OR (NEW.parent_step_id IS NULL) <> (OLD.parent_step_id IS NULL)
+BEGIN
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
+    VALUES (OLD.state, NULL, OLD.action, OLD.queue, OLD."group", OLD.hostname, OLD.parent_step_id IS NOT NULL, OLD.is_throttled, 1),
+           (NULL, OLD.state, NEW.action, NEW.queue, NEW."group", OLD.hostname, NEW.parent_step_id IS NOT NULL, OLD.is_throttled, 1);
+END;
+
+DROP TRIGGER IF EXISTS steps_deleted;
+CREATE TRIGGER steps_deleted AFTER DELETE ON steps
+BEGIN
+    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
+    VALUES (OLD.state, NULL, OLD.action, OLD.queue, OLD."group", OLD.hostname, OLD.parent_step_id IS NOT NULL, OLD.is_throttled, 1);
+    DELETE FROM steps_trouble WHERE step_id = OLD.id;
 END;

@@ -1,6 +1,7 @@
 -- name: open_ready(ids, now)!
 INSERT INTO @agenda
-SELECT s.id, s.status, s."group", s.queue, s.action, s.rank, s.dispatch_after, s.concurrency_key, s.concurrency_key IS NOT NULL
+SELECT s.id, s.status, s."group", s.queue, s.action, s.rank, s.dispatch_after, CAST(:now AS timestamptz),
+       s.concurrency_key, s.concurrency_key IS NOT NULL
 FROM unnest(CAST(:ids AS bigint[])) AS candidate (id)
 CROSS JOIN LATERAL (
     SELECT s.id, s."group", s.queue, s.action, s.dispatch_after, s.concurrency_key, CASE s.priority WHEN 'high' THEN 0 ELSE 1 END AS rank,

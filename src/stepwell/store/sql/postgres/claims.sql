@@ -58,11 +58,11 @@ UPDATE steps SET @to('Running'), reason = NULL, attempts = attempts + 1, lease_w
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN CAST(:now AS timestamptz) + (timeout + cooldown + :margin) * interval '1 second' END,
-    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
+    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END,
     hostname = :hostname, started_at = :now, begun = id @in(:starting bigint)
 WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND rescues = 0 OR id @in(:starting bigint))
 RETURNING id, uuid, action, arguments, label, queue, "group", priority, workflow_id, parent_step_id, child_block_uuid,
     "index", relatable_type, relatable_id, attempts, retries, max_retries, timeout, cooldown, lease_token, has_children,
     has_dependents, stage, double_checks, checkpoint,
     CASE WHEN stage IS NOT NULL THEN response END AS response, claim_token = lease_token AS was_open, begun, belongs_to,
-    kind, template, element;
+    kind, template, element, hostname, is_throttled;

@@ -20,7 +20,7 @@ WITH rotation AS (
            CAST(:dispatch_after AS timestamptz), :timeout, :cooldown, :concurrency_key, :concurrency_limit, true, :now, :now
     FROM rotation
     ON CONFLICT (uuid) DO NOTHING
-    RETURNING id, "group", queue, action, priority, dispatch_after, concurrency_key
+    RETURNING id, "group", queue, action, priority, dispatch_after, concurrency_key, updated_at
 ), added AS (
     INSERT INTO @agenda
     SELECT id, CASE WHEN dispatch_after > :now THEN 'delayed' ELSE 'open' END, @agenda_entry(created)

@@ -32,7 +32,7 @@ WITH room (queue, free) AS (
 SELECT step_id FROM ordered WHERE place <= free ORDER BY tier, step_id LIMIT :limit;
 
 -- name: dispatch(ids, actor, tick, now)
-UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false
+UPDATE steps SET @to('Dispatched'), reason = NULL, tick_id = :tick
 WHERE id @in(SELECT a.step_id FROM steps_agenda a
              WHERE a.step_id @in(:ids bigint) AND a.status = 'open' AND NOT a.key_blocked
              FOR UPDATE)

@@ -50,7 +50,7 @@ UPDATE steps SET @batch_to('Running'), reason = NULL, attempts = attempts + 1, l
     lease_token = lease_token + 1, claim_token = CASE state WHEN 'Pending' THEN lease_token + 1 ELSE claim_token END,
     lease_deadline = CASE WHEN timeout > 0
         THEN strftime('%Y-%m-%d %H:%M:%f000', :now, (timeout + cooldown + :margin) || ' seconds') END,
-    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END, is_throttled = false,
+    tick_id = CASE state WHEN 'Pending' THEN NULL ELSE tick_id END,
     hostname = :hostname, started_at = :now, begun = id @in(:starting bigint)
 WHERE id @in(:ids bigint) AND state IN ('Pending', 'Dispatched') AND (begun AND rescues = 0 OR id @in(:starting bigint));
 @effects(begins);
@@ -58,5 +58,5 @@ SELECT json_group_array(json_array(id, uuid, action, arguments, label, queue, "g
     workflow_id, parent_step_id, child_block_uuid, "index", relatable_type, relatable_id,
     attempts, retries, max_retries, timeout, cooldown, lease_token, has_children, has_dependents, stage, double_checks,
     checkpoint, CASE WHEN stage IS NOT NULL THEN response END,
-    claim_token = lease_token, begun, belongs_to, kind, template, element))
+    claim_token = lease_token, begun, belongs_to, kind, template, element, hostname, is_throttled))
 FROM steps WHERE id @in(:ids bigint) AND batch = :batch;

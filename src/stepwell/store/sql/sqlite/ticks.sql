@@ -30,7 +30,7 @@ WITH room (queue, free) AS (
 SELECT step_id FROM ordered WHERE place <= free ORDER BY tier, step_id LIMIT :limit;
 
 -- name: dispatch(ids, actor, tick, now, batch)
-UPDATE steps SET @batch_to('Dispatched'), reason = NULL, tick_id = :tick, is_throttled = false
+UPDATE steps SET @batch_to('Dispatched'), reason = NULL, tick_id = :tick
 WHERE id IN (SELECT a.step_id FROM steps_agenda a
              WHERE a.step_id @in(:ids bigint) AND a.status = 'open' AND NOT a.key_blocked)
   AND state = 'Pending';

@@ -1,0 +1,62 @@
+"""Folding: adding the changes of counters to the totals and to the minutes, so that readers have little to add up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepwell.look.figures import MINUTES_KEPT
+from stepwell.look.tally import histograms
+from stepwell.model import codec
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import counters, sweep
+
+FOLD_ROWS: Final = 5_000  # per transaction: on SQLite nothing else can be written meanwhile
+
+
+def fold(database: Database, limit: int = FOLD_ROWS) -> bool:
+    """Fold at most so many rows of the tally, in one transaction; returns whether there were any."""
+
+    def add(tx: Transaction) -> bool:
+        through = counters.tally_through(tx, limit=limit)
+        if through is None:
+            return False
+        times = histograms(counters.take_tally(tx, through=through))
+        # In order: two folds at once must not wait for each other in a circle.
+        rows = [(tx.timestamp(key[0]), *key[1:], number) for key, number in sorted(times.items())]
+        if rows:
+            counters.add_to_minutes(tx, rows=codec.encode(rows))
+        return True
+
+    return database.transact(add)
+
+
+def fold_all(database: Database) -> None:
+    while fold(database):
+        pass
+
+
+def forget_minutes(database: Database) -> None:
+    """Delete old minutes, and totals of hosts, actions and queues that have no steps any more."""
+
+    def forget(tx: Transaction) -> None:
+        counters.delete_minutes(tx, before=database.now() - MINUTES_KEPT)
+        counters.delete_zero_totals(tx)
+
+    database.transact(forget)
+
+
+def recount(database: Database) -> None:
+    """Make the counters and `steps_trouble` anew from the steps. Needed only after changes behind the triggers' back.
+
+    One snapshot: what is committed meanwhile is neither counted here nor deleted from the tally.
+    """
+
+    def count(tx: Transaction) -> None:
+        sweep.use_one_snapshot(tx)
+        counters.empty_tally(tx)
+        counters.empty_totals(tx)
+        counters.count_again(tx)
+        counters.empty_trouble(tx)
+        counters.list_trouble_again(tx)
+
+    database.transact(count)

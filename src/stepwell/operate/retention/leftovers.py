@@ -1,0 +1,57 @@
+"""What a pass does when all steps have been looked at: schedules, operations, the archive."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import retention as verbs
+from stepwell.store.engine import ticks
+
+ROWS_AT_ONCE: Final = 1_000
+
+
+def remove_leftovers(database: Database, before: datetime) -> None:
+    """Executions whose step is gone, their part of the slot ledger, and operations about nothing that is left."""
+    after = 0
+    while found := database.read(lambda tx, after=after: verbs.crons(tx, after=after)):  # type: ignore[misc]
+        for cron in found:
+            while database.transact(lambda tx, cron=cron: _shorten_ledger(tx, cron, before)):  # type: ignore[misc]
+                database.let_writers_pass()
+        after = found[-1]
+    while database.transact(lambda tx: verbs.delete_operations(tx, before=before, limit=ROWS_AT_ONCE)) == ROWS_AT_ONCE:
+        database.let_writers_pass()
+
+
+def _shorten_ledger(tx: Transaction, cron: int, before: datetime) -> bool:
+    """Whether there may be more to delete. The ledger stays complete from its first row on: `ledger_from`."""
+    ticks.keep_to_indexes(tx)
+    if verbs.lock_cron(tx, id=cron) is None:  # its scheduler works on it: at the next pass
+        return False
+    executions = verbs.delete_executions(tx, job_id=cron, before=before, limit=ROWS_AT_ONCE)
+    if executions == ROWS_AT_ONCE:
+        return True
+    keep = verbs.first_slot_to_keep(tx, job_id=cron, before=before) or before
+    slots = verbs.delete_slots(tx, job_id=cron, before=keep, limit=ROWS_AT_ONCE)
+    if slots:
+        verbs.ledger_begins_after(tx, job_id=cron, slot=max(slots))
+    return len(slots) == ROWS_AT_ONCE
+
+
+def delete_from_archive(database: Database, before: datetime, size: int) -> int:
+    """Delete one batch of workflows that were archived before this; returns the number of steps."""
+
+    def work(tx: Transaction) -> int:
+        ticks.keep_to_indexes(tx)
+        workflows = verbs.archived_before(tx, before=before, limit=size)
+        verbs.delete_old_archived_workflows(tx, before=before)
+        if not workflows:
+            return 0
+        ids = verbs.archived_members(tx, workflows=workflows)
+        verbs.delete_archived_workflows(tx, workflows=workflows)
+        deleted = verbs.delete_archived_steps(tx, ids=ids)
+        verbs.count_removed(tx, workflow_count=0, step_count=0, deleted_to=max(ids, default=0))
+        return deleted
+
+    return database.transact(work)
