@@ -34,6 +34,7 @@ from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep, StepwellError
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.redaction import shown_url
+from stepwell.model.secrets import Redaction
 from stepwell.model.states import State
 from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
@@ -97,6 +98,7 @@ class Stepwell(Loadable):
 
     `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated. `name`
     identifies the app among those that share a database: the schedules that its code declares belong to it.
+    `secret_names` are keys of arguments and results whose values are never shown, besides `password`, `token` and such.
     `retention` says how long settled workflows are kept: 30 days, if it is left out.
 
     Making one touches nothing: it connects, and makes sure of the schema, on first use. A process that is forked later
@@ -109,6 +111,7 @@ class Stepwell(Loadable):
         *,
         name: str | None = None,
         queues: Iterable[str] = (),
+        secret_names: Iterable[str] = (),
         clock: Clock | None = None,
         migrate_schema: bool = False,
         retention: RetentionOptions | None = None,
@@ -117,6 +120,7 @@ class Stepwell(Loadable):
         self.jobs = Registry()
         self.job = JobDecorator(self)
         self.queues = DeclaredQueues(queues, self.jobs)
+        self.redaction = Redaction(secret_names)
         self.events = Events()
         self.workflows = Workflows(self)
         self.main_processes = MainProcesses(self)

@@ -28,6 +28,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Run": {
         "up": ("work", "Run a worker with everything that it needs."),
+        "web": ("web", "Serve the dashboard and the HTTP API."),
         "worker": ("work", "Run the steps of an app until stopped."),
         "reaper": ("work", "Recover the steps of dead workers."),
         "scheduler": ("schedules", "Decide the slots of schedules until stopped."),

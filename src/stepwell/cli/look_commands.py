@@ -19,6 +19,7 @@ from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.cli.workflow_views import write_workflow, write_workflow_explanation, write_workflow_tree
+from stepwell.look.shown import shown_history, shown_logs, shown_row, shown_step
 from stepwell.model.states import State
 from stepwell.model.step import Step
 from stepwell.store.filters import STATUSES
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stepwell import Run, Stepwell
     from stepwell.look.lists import Page, StepRow
     from stepwell.look.reader import TreeNode
+    from stepwell.model.secrets import Redaction
 
 # Steps that `steps` looks at in one call, where no index helps.
 MOST_LOOKED_AT: Final = 200_000
@@ -45,6 +47,9 @@ CHILDREN_SHOWN: Final = 50
 @click.option("--reason", help="Only steps with this reason.")
 @click.option("--host", help="Only steps that ran on this host last.")
 @click.option("--fingerprint", help="Only failures of this cause.")
+@click.option("--cause", type=int, metavar="ID", help="Only steps that ended because this one did.")
+@click.option("--parent", type=int, metavar="ID", help="Only children of this step.")
+@click.option("--throttled", is_flag=True, default=None, help="Only Pending steps that are throttled.")
 @click.option("--arg", "arguments", type=argument, metavar="PATH=VALUE", multiple=True, help="Only with this argument.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number of steps.")
 @click.option("--before", metavar="ID", type=click.IntRange(1), help="Only steps older than this one (next page).")
@@ -74,6 +79,7 @@ def steps(
         )
         if not found:  # a typo must not look like an empty queue
             app.reader.refuse_unknown_names(group=filters["group"], queue=filters["queue"])
+        found = [shown_row(row, app.redaction) for row in found]
         now = app.database.now()
     if as_json:
         click.echo(to_json(found))
@@ -130,10 +136,11 @@ def _row(step: StepRow, now: datetime) -> list[Cell]:
 @click.command()
 @click.argument("which", metavar="STEP|WORKFLOW")
 @click.option("--at", type=moment, metavar="TIME", help="As it was at this time (ISO 8601; UTC without an offset).")
+@click.option("--show-secrets", is_flag=True, help="Do not redact passwords, tokens and other secrets.")
 @database_option
 @json_option
 @click.pass_obj
-def show(target: Target, which: str, at: datetime | None, as_json: bool) -> None:
+def show(target: Target, which: str, at: datetime | None, show_secrets: bool, as_json: bool) -> None:
     """Show one step (fields, arguments, response, error, history) or one workflow with its steps.
 
     With --at, as it was then: rebuilt from the history.
@@ -145,11 +152,14 @@ def show(target: Target, which: str, at: datetime | None, as_json: bool) -> None
             _show_moment(app, found, at, as_json=as_json)
             return
         if not isinstance(found, Step):
-            write_workflow(found, as_json=as_json)
+            write_workflow(found, as_json=as_json, show_secrets=show_secrets)
             return
         history = app.history(found) if archived is None else archived.history
         logs = app.logs(found) if archived is None else archived.logs
         upstream = app.reader.dependencies(found) if archived is None else []
+        if not show_secrets:
+            found, history = shown_step(found, app.redaction), shown_history(history, app.redaction)
+            logs = shown_logs(logs, app.redaction)
         now = app.database.now()
     if as_json:
         ids = [step.id for step in upstream] if archived is None else archived.depends_on
@@ -262,25 +272,26 @@ def tree(target: Target, which: str, everything: bool, as_json: bool) -> None:
         found = step_or_run(app, which)
         if not isinstance(found, Step):
             if as_json:
-                click.echo(to_json([each for top in app.reader.workflow_trees(found.id) for each in _listed(top)]))
+                trees = app.reader.workflow_trees(found.id)
+                click.echo(to_json([each for top in trees for each in _listed(top, app.redaction)]))
             else:
                 write_workflow_tree(found, None if everything else CHILDREN_SHOWN)
             return
         top = app.tree(found)
     if as_json:
-        click.echo(to_json(list(_listed(top))))
+        click.echo(to_json(list(_listed(top, app.redaction))))
         return
     output = Output()
     for line in tree_lines(top, None if everything else CHILDREN_SHOWN):
         output.line(*line, cut=True)
 
 
-def _listed(top: TreeNode) -> Iterator[dict[str, Any]]:
+def _listed(top: TreeNode, redaction: Redaction) -> Iterator[dict[str, Any]]:
     """The steps in the order of the tree, each with its depth: some JSON readers limit nesting."""
     stack = [(top, 0)]
     while stack:
         node, depth = stack.pop()
-        yield {"depth": depth, "step": node.step}
+        yield {"depth": depth, "step": shown_step(node.step, redaction)}
         stack.extend((child, depth + 1) for child in reversed(node.children))
 
 

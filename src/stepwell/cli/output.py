@@ -10,11 +10,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
 from stepwell.cli.text import clean
+from stepwell.look.palette import STYLES
 from stepwell.model.states import State
 
 if TYPE_CHECKING:
@@ -23,29 +24,6 @@ if TYPE_CHECKING:
 
 Span: TypeAlias = str | tuple[str, str]  # text, or text with its style
 Cell: TypeAlias = Span | Sequence[Span]
-
-STYLES: Final = {
-    State.PENDING: "yellow",
-    State.DISPATCHED: "cyan",
-    State.RUNNING: "bold blue",
-    State.COMPLETED: "green",
-    State.SKIPPED: "dim green",
-    State.FAILED: "bold red",
-    State.STOPPED: "red",
-    State.CANCELLED: "magenta",
-    State.NOT_RUNNABLE: "bright_black",
-}
-SIGNS: Final = {
-    State.PENDING: "·",
-    State.DISPATCHED: "→",
-    State.RUNNING: "▶",
-    State.COMPLETED: "✓",
-    State.SKIPPED: "»",
-    State.FAILED: "✗",
-    State.STOPPED: "■",
-    State.CANCELLED: "⊘",
-    State.NOT_RUNNABLE: "–",
-}
 
 
 def of_state(state: State | str) -> Span:

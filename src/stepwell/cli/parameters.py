@@ -77,7 +77,8 @@ def warn_of_unknown_groups(app: Stepwell, groups: Collection[str], who: str) -> 
             warn_of_unknown_group(group, known, who)
 
 
-def _os_user() -> str:
+def os_user() -> str:
+    """The login of whoever runs the command."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run under a number that has no name
@@ -86,6 +87,6 @@ def _os_user() -> str:
 
 def who_and_why_options(function: F) -> F:
     """`--who` and `--why`, which the history records."""
-    who = click.option("--who", default=_os_user, help="Who does it (recorded).  [default: your login]")
+    who = click.option("--who", default=os_user, help="Who does it (recorded).  [default: your login]")
     why = click.option("--why", help="Why (recorded).")
     return who(why(function))

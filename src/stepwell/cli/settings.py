@@ -39,6 +39,15 @@ _SETTINGS: Final = {
     "dispatcher": _DISPATCHER | _LOG,
     "reaper": _LOG,
     "scheduler": {"app_name": "app.name"} | _LOG,
+    "web": {
+        "app_name": "app.name",
+        "host": "web.host",
+        "port": "web.port",
+        "token_file": "web.token_file",
+        "allow_host": "web.hosts",
+        "read_only": "web.read_only",
+    }
+    | _LOG,
 }
 
 

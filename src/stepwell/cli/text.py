@@ -10,6 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
+from stepwell.look.words import counted, span
+
+__all__ = ["NAME_WIDTH", "age", "clean", "counted", "exact", "shorten", "span", "to_json"]
+
 # Of groups and queues in tables; `show` and JSON have the whole name.
 NAME_WIDTH: Final = 16
 # Not escaped by JSON, but interpreted by terminals: DEL, C1 controls, marks that change the direction of text.
@@ -58,22 +62,6 @@ def age(moment: datetime | None, now: datetime) -> str:
     return f"{amount} ago" if seconds > 0 else f"in {amount}"
 
 
-def span(seconds: float) -> str:
-    """A duration, rounded.
-
-    >>> span(0.0042), span(2.5), span(119), span(7300), span(400_000)
-    ('4 ms', '2.5 s', '119 s', '121 min', '4 d')
-    """
-    if seconds < 1:
-        return f"{1000 * seconds:.0f} ms"
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    for limit, unit, size in ((120, "s", 1), (7_500, "min", 60), (172_800, "h", 3_600)):
-        if seconds < limit:
-            return f"{int(seconds / size)} {unit}"
-    return f"{int(seconds / 86_400)} d"
-
-
 def exact(moment: datetime | None, now: datetime | None = None) -> str:
     """A time in UTC to the microsecond, with its age.
 
@@ -114,12 +102,3 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     return value
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "step"), counted(1200, "step")
-    ('1 step', '1,200 steps')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

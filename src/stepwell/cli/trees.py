@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from stepwell.cli.output import SIGNS, STYLES, Span, of_state
+from stepwell.cli.output import Span, of_state
 from stepwell.cli.text import shorten
+from stepwell.look.palette import SIGNS, STYLES
 from stepwell.model.states import State
 from stepwell.model.step import Step
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from stepwell.run.worker import Worker
     from stepwell.service.config import Config
     from stepwell.service.part import Part
+
+# Several may run on one machine: with the default port, the second one takes any that is free.
+PORT: Final = 7837
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,17 +101,23 @@ def worker(target: Target, /, **options: Any) -> None:
 
 @click.command()
 @dispatcher_options
+@click.option("--web/--no-web", default=True, show_default=True, help="Serve the dashboard and the HTTP API, too.")
 @_worker_options
 @click.pass_obj
 def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
-    """Run dispatcher, worker, reaper, scheduler and retention together: all that an app needs.
+    """Run dispatcher, worker, reaper, scheduler, retention and dashboard together: all that an app needs.
 
     Any number may run on one database; on PostgreSQL, on any number of machines. With --group, it dispatches and claims
-    only steps of those groups.
+    only steps of those groups. The dashboard is served as section [web] of stepwell.toml says, on 127.0.0.1 by default.
     """
     options["groups"] = groups or target.config.worker.groups
     dispatched = groups or target.config.dispatcher.groups
-    _work(target, options, lambda app: _parts_beside_worker(app, target.config, dispatched, options["lease"]))
+
+    def beside(app: Stepwell) -> list[Part]:
+        parts = _parts_beside_worker(app, target.config, dispatched, options["lease"])
+        return [*parts, _web_part(app, target.config)] if options["web"] else parts
+
+    _work(target, options, beside)
 
 
 def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
@@ -115,6 +125,12 @@ def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...],
     app.retention.options = retention_options(config, app.retention_options)
     beside = [app.reaper_part(**reaper_options(config)), app.scheduler_part(), app.retention_part()]
     return [*dispatching, *beside, *app.main_processes.parts()]
+
+
+def _web_part(app: Stepwell, config: Config) -> Part:
+    from stepwell.cli.web_commands import web_part
+
+    return web_part(app, config, asdict(config.web), or_any_port=config.web.port == PORT)
 
 
 @click.command()
@@ -176,9 +192,20 @@ def _work(
     beside = [] if parts_beside is None else parts_beside(app)
     with crew_of([made, *beside], stopping=stopping) as crew:
         _announce(app, made, options, title="Working" if parts_beside is None else "Up")
+        for part in beside:
+            if part.name == "web":
+                _announce_web(part, target.config)
         gc.freeze()  # as in the slots: imported modules stay
         crew.run()
     click.echo(f"Stopped: {crew.report()}.")
+
+
+def _announce_web(part: Part, config: Config) -> None:
+    from stepwell.cli.web_commands import announce_web
+    from stepwell.web.server import WebPart
+
+    assert isinstance(part, WebPart)
+    announce_web(part, read_only=config.web.read_only)
 
 
 def _announce(app: Stepwell, made: Worker, options: dict[str, Any], title: str) -> None:

@@ -6,37 +6,35 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
+from msgspec import structs
 
 from stepwell.cli.explanations import write_roots
 from stepwell.cli.output import Cell, Column, Output, Span, of_state
 from stepwell.cli.text import clean, exact, shorten, to_json
 from stepwell.cli.trees import tree_lines
+from stepwell.look.palette import WORKFLOW_STYLES
+from stepwell.look.shown import shown_step
 from stepwell.model.workflow_states import WorkflowState
 
 if TYPE_CHECKING:
     from stepwell import Run
     from stepwell.look.explain import WorkflowExplanation
 
-STYLES: Final = {
-    WorkflowState.PENDING: "yellow",
-    WorkflowState.IN_PROGRESS: "bold blue",
-    WorkflowState.COMPLETE: "green",
-    WorkflowState.ERROR: "bold red",
-    WorkflowState.CANCELLED: "magenta",
-    WorkflowState.RESOLVED_MANUALLY: "dim green",
-}
 # Steps that an explanation writes; --json has more.
 LINES: Final = 20
 
 
 def of_workflow_state(state: str) -> Span:
-    return (state, STYLES[WorkflowState(state)])
+    return (state, WORKFLOW_STYLES[WorkflowState(state)])
 
 
-def write_workflow(run: Run, *, as_json: bool) -> None:
+def write_workflow(run: Run, *, as_json: bool, show_secrets: bool = False) -> None:
     """Its request, its steps, what it waits for and its history."""
     row, execution, history = run.row(), run.execution(), run.history()
     steps = [run.app.step(step.id) for step in run.steps().values()]
+    if not show_secrets:
+        row = structs.replace(row, context=run.app.redaction.value(row.context))
+        steps = [shown_step(step, run.app.redaction) for step in steps]
     now = run.app.database.now()
     if as_json:
         click.echo(to_json({"workflow": row, "execution": execution, "steps": steps, "history": history}))

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stepwell import State, Step, Transition
-from stepwell.cli.output import SIGNS, STYLES, Output, Span
+from stepwell.cli.output import Output, Span
 from stepwell.cli.text import shorten
 from stepwell.demo.story import Story
+from stepwell.look.palette import SIGNS, STYLES
 from stepwell.model.redaction import shown_url
 
 if TYPE_CHECKING:

@@ -113,6 +113,11 @@ class Figures:
 
         return self._database.read(look)
 
+    def cause_of(self, step_id: int) -> Cause | None:
+        """The cause of one failure; None if the step is not in trouble."""
+        found = self._database.read(lambda tx: trouble.fingerprint_of(tx, step_id=step_id))
+        return None if found is None else self.cause(found)
+
     def oldest_ready(self) -> datetime | None:
         """Since when the step that has waited longest for a worker could have run."""
         return self._database.read(counters.oldest_ready)

@@ -24,6 +24,7 @@ from stepwell.store.missing import missing_step
 
 # Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
 MOST_STEPS: Final = 100_000
+NEWEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,18 @@ class Reader:
     def history(self, which: Step | StepRef | int | str) -> list[Transition]:
         step = self.step(which)
         return self._database.read(lambda tx: reading.history(tx, step_id=step.id))
+
+    def histories(self, ids: Sequence[int]) -> dict[int, list[Transition]]:
+        """The histories of many steps."""
+        found: dict[int, list[Transition]] = {}
+        for change in self._database.read(lambda tx: reading.histories(tx, ids=ids)) if ids else ():
+            found.setdefault(change.step_id, []).append(change)
+        return found
+
+    def pause_of(self, workflow_id: str) -> explaining.WorkflowPause | None:
+        """Who paused a workflow, and why; None if it is not paused."""
+        found = self._database.read(lambda tx: explaining.paused_workflows(tx, workflows=[workflow_id]))
+        return found[0] if found else None
 
     def jobs(self) -> list[JobInfo]:
         """The jobs that workers have recorded: settings, former names, and how many live workers serve each."""
@@ -194,13 +207,14 @@ class Reader:
     def groups(self) -> list[reading.GroupRow]:
         return self._database.read(reading.all_groups)
 
-    def ticks(self, group: str | None = None, limit: int = 20) -> list[reading.TickRow]:
-        """The newest ticks with changes or errors, and what each phase changed."""
+    def ticks(self, group: str | None = None, limit: int = 20, before: int | None = None) -> list[reading.TickRow]:
+        """The newest ticks (with an id below `before`) with changes or errors, and what each phase changed."""
+        at = NEWEST if before is None else before
 
         def look(tx: Transaction) -> list[reading.TickRow]:
             if group is None:
-                return reading.recent_ticks(tx, limit=limit)
-            return reading.recent_ticks_of_group(tx, group=group, limit=limit)
+                return reading.recent_ticks(tx, before=at, limit=limit)
+            return reading.recent_ticks_of_group(tx, group=group, before=at, limit=limit)
 
         found = self._database.read(look)
         if group is not None and not found:

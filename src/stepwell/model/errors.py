@@ -80,6 +80,10 @@ class DatabaseBusy(DatabaseUnavailable):
     """Another transaction, perhaps the caller's own, held a lock for too long; nothing was written."""
 
 
+class ReadTookTooLong(DatabaseUnavailable):
+    """A read exceeded its time limit and was given up; nothing was written."""
+
+
 class LockLost(StepwellError):
     """Another dispatcher took over this group; the tick that lost the lock commits nothing more."""
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from stepwell.model import codec
 from stepwell.model.actors import By, storable
 from stepwell.store import Transaction
 from stepwell.store.engine import operations
 
 
-def record_operation(tx: Transaction, kind: str, by: By) -> int:
+def record_operation(tx: Transaction, kind: str, by: By, parameters: str = "{}") -> int:
     """A single action, which is done with this transaction; returns the id of its operation."""
     return operations.insert_operation(
         tx,
         kind=kind,
         state="done",
         filters="{}",
-        parameters="{}",
+        parameters=parameters,
         actor=by.actor,
         reason=storable(by.why),
         undo_of=None,
@@ -32,6 +34,23 @@ def record_step_action(
     operations.record_step(tx, operation=operation, step_id=step_id, state=state, now=by.now)
     for effect, ids in also.items():
         operations.record_also(tx, operation=operation, ids=ids, effect=effect, because_of=step_id, now=by.now)
+
+
+def record_creation(
+    tx: Transaction,
+    kind: str,
+    by: By,
+    parameters: Mapping[str, Any],
+    *,
+    step_id: int | None = None,
+    workflow_id: str | None = None,
+) -> None:
+    """What was created or defined by hand: a step, a workflow, a schedule (named in `parameters`)."""
+    operation = record_operation(tx, kind, by, codec.encode(parameters, "parameters"))
+    if step_id is not None:
+        operations.record_step(tx, operation=operation, step_id=step_id, state=None, now=by.now)
+    if workflow_id is not None:
+        operations.record_workflow(tx, operation=operation, workflow_id=workflow_id, state=None, now=by.now)
 
 
 def record_workflow_action(

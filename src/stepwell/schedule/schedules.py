@@ -91,11 +91,14 @@ class Schedules:
         now = self._app.database.now()
         return self._read(name, lambda _, row: upcoming(row, recorded(row), now, count))
 
-    def executions(self, name: str, *, status: str | None = None, limit: int = 20) -> ExecutionRows:
-        """The newest executions."""
+    def executions(
+        self, name: str, *, status: str | None = None, before: int | None = None, limit: int = 20
+    ) -> ExecutionRows:
+        """The newest executions, with an id below `before`."""
+        at = _NEWEST if before is None else before
         return self._read(
             name, lambda tx, row: executions.newest_executions(
-                tx, job_id=row.id, status=status, before=_NEWEST, limit=limit
+                tx, job_id=row.id, status=status, before=at, limit=limit
             )
         )  # fmt: skip
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 # SQLite stores any bytes as text: what is no UTF-8 is read with this character in its place.
 UNREADABLE_TEXT: Final = "\N{REPLACEMENT CHARACTER}"
+READ_TOOK_TOO_LONG: Final = (
+    "the database did not answer within the time limit of a read, so it was given up; nothing was written. Ask for "
+    "less (a filter, a smaller page), or look for what keeps the database busy"
+)
 NO_COLUMNS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, overload
 
 from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
 from stepwell.model.ids import uuids_like
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stepwell.app import Stepwell
 
 C = TypeVar("C")
+_NEWEST: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class Workflows:
@@ -145,9 +146,14 @@ class Workflows:
             raise WorkflowDefinitionError(*conflicts)
         return self._by_key().get(workflow.key, workflow)
 
-    def newest(self, *, state: str | None = None, name: str | None = None, limit: int = 20) -> list[ListedWorkflow]:
-        """The workflows that were started last, with their steps in numbers."""
-        return self.app.database.read(lambda tx: verbs.newest_workflows(tx, state=state, name=name, limit=limit))
+    def newest(
+        self, *, state: str | None = None, name: str | None = None, before: str | None = None, limit: int = 20
+    ) -> list[ListedWorkflow]:
+        """The workflows that were started last (before the one with the id `before`), with their steps in numbers."""
+        at = _NEWEST if before is None else before
+        return self.app.database.read(
+            lambda tx: verbs.newest_workflows(tx, state=state, name=name, before=at, limit=limit)
+        )
 
     def ids_like(self, beginning: str) -> list[str]:
         """The ids of at most ten workflows that begin with this."""

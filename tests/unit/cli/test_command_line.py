@@ -17,9 +17,11 @@ from tests.unit.cli.support import environment, plain_sql, run, run_bare
 
 NAMES = [name for section in COMMANDS.values() for name in section]
 MAY_CREATE = {"init", "demo", "migrate", "enqueue", "completion", "up", "worker", "heartbeat"}
+RUN_FOR_LONG = {"dispatcher", "up", "worker", "reaper", "scheduler", "heartbeat", "web"}
 # With the arguments that each of them needs.
 LOOK_OR_ACT = [
     ["dispatcher"],
+    ["web"],
     ["dispatch", "--once"],
     ["steps"],
     ["show", "1"],
@@ -87,7 +89,7 @@ def has_option(name: str, option: str) -> bool:
 
 @pytest.mark.parametrize(
     "name",
-    sorted(set(NAMES) - {"demo", "dispatcher", "completion", "up", "worker", "reaper", "scheduler", "heartbeat"}),
+    sorted(set(NAMES) - RUN_FOR_LONG - {"demo", "completion"}),
 )
 def test_every_command_that_reads_or_acts_can_answer_in_json(name: str) -> None:
     assert has_option(name, "--json")

@@ -25,6 +25,7 @@ from stepwell.schedule.options import Options
 from stepwell.schedule.scheduler import Scheduler
 from stepwell.service.config import all_settings
 from stepwell.service.crew import Crew
+from stepwell.web.server import WebPart
 from tests.unit.cli.support import PATIENCE, environment, run_bare
 
 SHOP = """
@@ -88,6 +89,17 @@ key_days = 7
 batch = 50
 pause_seconds = "1m"
 
+[web]
+host = "127.0.0.2"
+port = 0
+token = "0123456789abcdef"
+token_file = "tokens"
+hosts = ["jobs.example"]
+read_only = true
+
+[redaction]
+names = ["ssn"]
+
 [log]
 format = "json"
 file = "logs/dispatcher.log"
@@ -101,6 +113,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     (tmp_path / "configured_shop.py").write_text(SHOP)
+    (tmp_path / "tokens").touch(0o600)
+    (tmp_path / "tokens").write_text("ann read fedcba9876543210")
     yield tmp_path
     sys.modules.pop("configured_shop", None)
 
@@ -147,6 +161,10 @@ class Made:
             made["idle_seconds"] = builder.database.idle_seconds
             return build(builder, settings)
 
+        def seen_listen(part: WebPart, host: str, port: int, **_: Any) -> None:
+            made["web"] = (host, port, part.application.site)
+
+        monkeypatch.setattr(WebPart, "listen_on", seen_listen)
         monkeypatch.setattr(stepwell.app, "Dispatcher", SeenDispatcher)
         monkeypatch.setattr(stepwell.app, "Reaper", SeenReaper)
         monkeypatch.setattr(stepwell.app, "SweepPart", SeenSweep)
@@ -200,6 +218,20 @@ def test_the_configuration_of_these_tests_sets_everything(folder: Path) -> None:
     configure(folder, EVERYTHING)
     run_bare("migrate")
     assert [row["setting"] for row in ask("doctor")["settings"]] == [setting.name for setting in all_settings()]
+
+
+def test_the_web_server_is_as_configured(folder: Path, made: dict[str, Any]) -> None:
+    configure(folder, EVERYTHING)
+    run_bare("up")
+    host, port, site = made["web"]
+    assert (host, port, site.read_only) == ("127.0.0.2", 0, True)
+    found = [site.access.by_token(token) for token in ("0123456789abcdef", "fedcba9876543210", "no-such-token-ab")]
+    assert [visitor and (visitor.name, str(visitor.role)) for visitor in found] == [
+        ("admin", "admin"),
+        ("ann", "read"),
+        None,
+    ]
+    assert site.app.redaction.is_secret("SSN")
 
 
 def test_the_lock_of_a_dispatcher_is_as_long_as_the_lease_unless_it_is_set(folder: Path, made: dict[str, Any]) -> None:
@@ -324,7 +356,7 @@ def test_every_problem_of_the_configuration_is_a_line_and_nothing_starts(folder:
         "stepwell.toml:5: [dispacher]: unknown section; did you mean [dispatcher]?",
         'STEPWELL_LOG_LEVEL = "loud": expected "debug", "info", "warning" or "error"',
     ]
-    assert {file.name for file in folder.iterdir()} == {"configured_shop.py", "stepwell.toml"}
+    assert {file.name for file in folder.iterdir()} == {"configured_shop.py", "stepwell.toml", "tokens"}
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,12 @@ def _sample(kind: Kind[Any]) -> tuple[Any, str]:
             return kind.options[1], kind.options[1].upper()
         case FilePath():
             return Path("logs/x.log"), "logs/x.log"
+        case Flag():
+            return True, "on"
+        case Text(pattern=r"[\w.:-]+"):
+            return "192.0.2.1", "192.0.2.1"
+        case Text(pattern=r"[!-~]{16,}"):
+            return "x" * 16, "x" * 16
     return ("sqlite:///x.db",) * 2 if kind.read("sqlite:///x.db") else ("a:b", "a:b")
 
 

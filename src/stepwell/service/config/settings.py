@@ -240,6 +240,43 @@ class RetentionSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebSettings:
+    """The dashboard and the HTTP API of `stepwell web` and `stepwell up`."""
+
+    host: str = setting(
+        "127.0.0.1",
+        Text(r"[\w.:-]+", "an address like 127.0.0.1"),
+        "The address to listen on. Any other than this machine's own needs a token.",
+        constant="web.server:HOST",
+    )
+    port: int = setting(7837, WholeNumber(0), "The port to listen on. 0: any free one.", constant="web.server:PORT")
+    token: str | None = setting(
+        None,
+        Text(r"[!-~]{16,}", "at least 16 printable characters without blanks"),
+        "The token that programs send as `Authorization: Bearer …`, with all rights. Unset: one is made at the start.",
+        secret=True,
+    )
+    token_file: Path | None = setting(
+        None,
+        FilePath(),
+        "A file with tokens: `NAME ROLE TOKEN` in each line, with the role read, operate or admin.",
+    )
+    hosts: tuple[str, ...] = setting(
+        (), Names(), "Host names by which it is called, besides those of this machine, like the name of a proxy."
+    )
+    read_only: bool = setting(False, Flag(), "Whether everything that changes something is refused.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactionSettings:
+    """What is hidden where arguments, results and logs are shown."""
+
+    names: tuple[str, ...] = setting(
+        (), Names(), "Keys whose values are secret, besides `password`, `token`, `secret`, `api_key` and such."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogSettings:
     """Logging."""
 
@@ -268,6 +305,8 @@ class Sections:
     reaper: ReaperSettings = field(default_factory=ReaperSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    web: WebSettings = field(default_factory=WebSettings)
+    redaction: RedactionSettings = field(default_factory=RedactionSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from stepwell.model.states import State
 from stepwell.model.step import Json, Step, Transition
 from stepwell.store.list_sources import narrowed
 from stepwell.store.rows import builder
@@ -71,6 +72,25 @@ class TickRow(msgspec.Struct, frozen=True):
     error: str | None
 
 
+class StepChange(msgspec.Struct, frozen=True):
+    """One change of state, with what one needs to know about its step."""
+
+    id: int
+    step_id: int
+    uuid: str
+    workflow_id: str | None
+    action: str
+    label: str | None
+    queue: str | None
+    group: str | None
+    from_state: State | None
+    to_state: State
+    reason: str | None
+    actor: str | None
+    at: datetime
+    attempt: int
+
+
 class SetAside(msgspec.Struct, frozen=True):
     id: int
     action: str
@@ -108,6 +128,20 @@ def history(tx: Transaction, *, step_id: int) -> list[Transition]: ...
 
 
 @query
+def changes_after(tx: Transaction, *, after: int, limit: int) -> list[StepChange]: ...
+
+
+@query
+def newest_change(tx: Transaction) -> int: ...
+
+
+@query
+def histories(tx: Transaction, *, ids: Sequence[int]) -> list[Transition]:
+    """The histories of many steps, one after another."""
+    ...
+
+
+@query
 def tree_below(tx: Transaction, *, id: int) -> list[Step]:
     """A step and its descendants."""
     ...
@@ -142,11 +176,11 @@ def logs_of_step(tx: Transaction, *, step_id: int) -> list[LogLine]: ...
 
 
 @query
-def recent_ticks(tx: Transaction, *, limit: int) -> list[TickRow]: ...
+def recent_ticks(tx: Transaction, *, before: int, limit: int) -> list[TickRow]: ...
 
 
 @query
-def recent_ticks_of_group(tx: Transaction, *, group: str, limit: int) -> list[TickRow]: ...
+def recent_ticks_of_group(tx: Transaction, *, group: str, before: int, limit: int) -> list[TickRow]: ...
 
 
 @query

@@ -52,6 +52,10 @@ def cause(tx: Transaction, *, fingerprint: str) -> CauseRow | None: ...
 
 
 @query
+def fingerprint_of(tx: Transaction, *, step_id: int) -> str | None: ...
+
+
+@query
 def behind(tx: Transaction) -> list[Behind]: ...
 
 

@@ -140,7 +140,9 @@ def workflow(tx: Transaction, *, id: str) -> WorkflowRow | None: ...
 
 
 @query
-def newest_workflows(tx: Transaction, *, state: str | None, name: str | None, limit: int) -> list[ListedWorkflow]: ...
+def newest_workflows(
+    tx: Transaction, *, state: str | None, name: str | None, before: str, limit: int
+) -> list[ListedWorkflow]: ...
 
 
 @query

@@ -4,7 +4,8 @@ A client can be suspended (SIGSTOP, a paused virtual machine) or lose its networ
 every other worker needs. The server ends such a transaction. The bounds are set in the statement that begins it, which
 costs no round trip, and apply only to that transaction: a pooler may give the session to another client next.
 
-There is no `statement_timeout`: a long cascade is not a fault, and a statement that waits is bounded by `lock_timeout`.
+Only reads with a time limit (`store/bounded.py`) have a `statement_timeout`: a long cascade is not a fault, and a
+statement that waits is bounded by `lock_timeout`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,11 @@ def begin(idle: float) -> bytes:
         f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; SET LOCAL lock_timeout = {lock_ms}; "
         f"SET LOCAL tcp_user_timeout = {idle_ms}"
     ).encode()
+
+
+def begin_reading(idle: float, seconds: float) -> bytes:
+    """The same for a transaction that only reads, each of whose statements has a time limit."""
+    return begin(idle) + f"; SET LOCAL statement_timeout = {int(1000 * seconds)}; SET TRANSACTION READ ONLY".encode()
 
 
 def socket_options(url: str, idle: float) -> dict[str, Any]:

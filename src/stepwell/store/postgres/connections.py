@@ -20,6 +20,7 @@ import psycopg_pool
 
 from stepwell.model.clock import SystemClock, since_boot
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.store.bounded import read_seconds
 from stepwell.store.conflict import Conflict
 from stepwell.store.connections import Connections, Settings
 from stepwell.store.engine import schema
@@ -157,7 +158,11 @@ class PostgresConnections(Connections):
                 if self._has_server_clock:
                     self._read_clock(tx)
                     tx.has_begun = False
-                if not single:
+                limit = None if write else read_seconds()
+                if limit is not None:
+                    with translated:
+                        connection.execute(bounds.begin_reading(self._idle_seconds, limit), prepare=False)
+                elif not single:
                     with translated:
                         connection.execute(bounds.begin(self._idle_seconds), prepare=False)
                 yield tx

@@ -15,8 +15,9 @@ from psycopg.pq import Format
 from psycopg.rows import args_row, dict_row, tuple_row
 from psycopg.types.string import TextLoader
 
-from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
+from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, ReadTookTooLong
 from stepwell.model.redaction import redacted
+from stepwell.store.bounded import read_seconds
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.engine import schema
@@ -24,7 +25,7 @@ from stepwell.store.macros import POSTGRES
 from stepwell.store.postgres.namespace import Namespace
 from stepwell.store.rows import UNREADABLE_TIME, Values, builder
 from stepwell.store.statement import Statement
-from stepwell.store.transaction import NO_COLUMNS, Transaction
+from stepwell.store.transaction import NO_COLUMNS, READ_TOOK_TOO_LONG, Transaction
 from stepwell.store.wake import Wake
 
 SEARCH_PATH: Final = Namespace()
@@ -64,6 +65,8 @@ class _Translation:
         if isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
             # The server has rolled it back, even if this is its response to a COMMIT.
             raise Suspended(str(error)) from error
+        if isinstance(error, psycopg.errors.QueryCanceled) and read_seconds() is not None:
+            raise ReadTookTooLong(READ_TOOK_TOO_LONG) from error
         if isinstance(error, _OUTAGES):
             raise DatabaseUnavailable(
                 f"PostgreSQL is unavailable ({_line(error)}); "

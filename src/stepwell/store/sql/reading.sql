@@ -30,6 +30,19 @@ SELECT EXISTS (
 SELECT id, step_id, from_state, to_state, reason, actor, at, attempt, error
 FROM step_transitions WHERE step_id = :step_id ORDER BY id;
 
+-- name: changes_after(after, limit)
+-- The history of all steps in the order in which it was written; on PostgreSQL a row may become visible after a later one.
+SELECT t.id, t.step_id, s.uuid, s.workflow_id, s.action, s.label, s.queue, s."group", t.from_state, t.to_state, t.reason,
+       t.actor, t.at, t.attempt
+FROM step_transitions t JOIN steps s ON s.id = t.step_id WHERE t.id > :after ORDER BY t.id LIMIT :limit;
+
+-- name: newest_change()
+SELECT coalesce(max(id), 0) AS id FROM step_transitions;
+
+-- name: histories(ids)
+SELECT id, step_id, from_state, to_state, reason, actor, at, attempt, error
+FROM step_transitions WHERE step_id @in(:ids bigint) ORDER BY step_id, id;
+
 -- name: tree_below(id)
 WITH RECURSIVE tree (id, depth) AS (
     SELECT s.id, 0 FROM steps s WHERE s.id = :id
@@ -69,13 +82,13 @@ SELECT id, attempt, at, level, message FROM step_logs WHERE step_id = :step_id O
 SELECT "group", rotation, lock_owner, lock_token, lock_deadline, current_tick_id, last_tick_completed, last_selected_at
 FROM steps_dispatcher ORDER BY rotation IS NULL, rotation, "group";
 
--- name: recent_ticks(limit)
+-- name: recent_ticks(before, limit)
 SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, duration_ms, error
-FROM steps_dispatcher_ticks ORDER BY id DESC LIMIT :limit;
+FROM steps_dispatcher_ticks WHERE id < :before ORDER BY id DESC LIMIT :limit;
 
--- name: recent_ticks_of_group(group, limit)
+-- name: recent_ticks_of_group(group, before, limit)
 SELECT id, "group", owner, started_at, ended_at, progress, steps_dispatched, duration_ms, error
-FROM steps_dispatcher_ticks WHERE "group" = :group ORDER BY id DESC LIMIT :limit;
+FROM steps_dispatcher_ticks WHERE "group" = :group AND id < :before ORDER BY id DESC LIMIT :limit;
 
 -- name: steps_set_aside(limit)
 -- Steps that ended because of what their row holds, by `steps_trouble`.

@@ -20,6 +20,9 @@ FROM (SELECT t.fingerprint, min(t.action) AS action, min(t.reason) AS reason, co
       GROUP BY t.fingerprint) AS f
 JOIN steps s ON s.id = f.newest_step;
 
+-- name: fingerprint_of(step_id)
+SELECT fingerprint FROM steps_trouble WHERE step_id = :step_id;
+
 -- name: behind()
 -- How many steps each cause has taken along.
 SELECT t.fingerprint, count(*) AS number FROM steps_trouble b JOIN steps_trouble t ON t.step_id = b.cause

@@ -14,11 +14,12 @@ SELECT id FROM steps_workflows WHERE identity = :identity;
 -- name: workflow(id)
 SELECT * FROM steps_workflows WHERE id = :id;
 
--- name: newest_workflows(state, name, limit)
+-- name: newest_workflows(state, name, before, limit)
 WITH newest AS (
     SELECT * FROM steps_workflows
     WHERE (CAST(:state AS text) IS NULL OR state = CAST(:state AS text))
       AND (CAST(:name AS text) IS NULL OR name = CAST(:name AS text))
+      AND id < :before
     ORDER BY id DESC LIMIT :limit
 )
 SELECT w.id, w.namespace, w.name, w.version, w.state, w.initiator, w.created_at, e.execution_status, e.total, e.completed, e.skipped

@@ -7,14 +7,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.store.bounded import read_seconds
 from stepwell.store.conflict import Conflict
 from stepwell.store.connections import Connections, MigrationSession, Settings
 from stepwell.store.forks import FORK_SECONDS
+from stepwell.store.sqlite.bounded_readers import BoundedReaders, time_limit
 from stepwell.store.sqlite.callers import callers_transaction
 from stepwell.store.sqlite.checkpoints import Checkpoints
 from stepwell.store.sqlite.connection import (
@@ -57,6 +59,7 @@ class SqliteConnections(Connections):
         self._reading_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._bounded = BoundedReaders(lambda: connect(path))
         self._checkpoints: Checkpoints | None = None
         self._commits = 0
         self._held_for_fork: list[threading.RLock] = []
@@ -88,6 +91,7 @@ class SqliteConnections(Connections):
             self._close_both()
 
     def _close_both(self) -> None:
+        self._bounded.close()
         for connection in (self._reader, self._writer):
             if connection is not None:
                 connection.close()
@@ -100,6 +104,11 @@ class SqliteConnections(Connections):
 
     @contextmanager
     def transaction(self, write: bool, single: bool = False) -> Iterator[SqliteTransaction]:
+        limit = None if write else read_seconds()
+        if limit is not None:
+            with self._bounded_transaction(limit) as tx:
+                yield tx
+            return
         with self._lock if write or self._path is None else self._reading_lock:
             connection = self.writer() if write else self.reader()
             with translated:
@@ -121,6 +130,22 @@ class SqliteConnections(Connections):
                 self._commits += 1
                 if self._checkpoints is not None:
                     self._checkpoints.after_commit()
+
+    @contextmanager
+    def _bounded_transaction(self, seconds: float) -> Iterator[SqliteTransaction]:
+        """A read on a connection of its own; in memory there is only one."""
+        in_memory = self._path is None
+        with self._lock if in_memory else nullcontext(), (
+            nullcontext(self.writer()) if in_memory else self._bounded.lease()
+        ) as connection:  # fmt: skip
+            with translated:
+                connection.execute("BEGIN")
+            try:
+                with time_limit(connection, seconds):
+                    yield SqliteTransaction(connection, self.hooks)
+            finally:
+                if not self._is_inherited and connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def _begin_immediate(self, connection: sqlite3.Connection) -> None:
         """Begin a write transaction as soon as no other writer is active."""
@@ -178,6 +203,7 @@ class SqliteConnections(Connections):
     # closing an inherited one is not safe. So no connection to a file is open while the process forks.
 
     def before_fork(self) -> None:
+        self._bounded.before_fork(FORK_SECONDS)
         for lock in (self._reading_lock, self._lock):
             if lock.acquire(timeout=FORK_SECONDS):
                 self._held_for_fork.append(lock)
@@ -190,6 +216,7 @@ class SqliteConnections(Connections):
         held, self._held_for_fork = self._held_for_fork, []
         for lock in held:
             lock.release()
+        self._bounded.after_fork()
 
     def after_fork_in_child(self) -> str | None:
         if self._reader is None and self._writer is None:

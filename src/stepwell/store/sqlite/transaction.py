@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from stepwell.model.errors import DatabaseUnavailable, IllegalTransition
+from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, ReadTookTooLong
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict
 from stepwell.store.macros import SQLITE
 from stepwell.store.rows import Values, builder, from_text, to_text
 from stepwell.store.statement import Statement
-from stepwell.store.transaction import NO_COLUMNS, UNREADABLE_TEXT, Transaction
+from stepwell.store.transaction import NO_COLUMNS, READ_TOOK_TOO_LONG, UNREADABLE_TEXT, Transaction
 from stepwell.store.wake import Wake
 
 # Every statement that fires triggers opens a statement journal, so single rows are slow: measured 32 µs per step, and
@@ -51,6 +51,8 @@ class _Translation:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise Conflict(str(error)) from error
+            if code == sqlite3.SQLITE_INTERRUPT:
+                raise ReadTookTooLong(READ_TOOK_TOO_LONG) from error
             if code in _UNUSABLE:
                 raise DatabaseUnavailable(
                     f'SQLite reports "{error}"; nothing was written, and the file is intact: {_UNUSABLE[code]}'

@@ -43,3 +43,15 @@ CREATE INDEX steps_operation_items_in_order ON steps_operation_items (operation_
 CREATE INDEX steps_operation_items_open ON steps_operation_items (operation_id, id) WHERE role = 'target' AND outcome IS NULL;
 CREATE INDEX steps_operation_items_of_step ON steps_operation_items (step_id, id) WHERE step_id IS NOT NULL;
 CREATE INDEX steps_operation_items_of_workflow ON steps_operation_items (workflow_id, id) WHERE workflow_id IS NOT NULL;
+
+-- Requests to the HTTP API with an `Idempotency-Key`: a second one with the same key gets the answer of the first.
+CREATE TABLE steps_requests (
+    visitor     text NOT NULL,
+    key         text NOT NULL,
+    fingerprint text NOT NULL, -- of method, path and body
+    status      integer,       -- of the answer; NULL until there is one
+    answer      text,
+    created_at  text NOT NULL,
+    PRIMARY KEY (visitor, key)
+) WITHOUT ROWID;
+CREATE INDEX steps_requests_by_age ON steps_requests (created_at);

@@ -1,0 +1,37 @@
+"""What the command line, the API and the screens show of steps, their history and logs: no secrets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from stepwell.look.lists import StepRow
+from stepwell.model.secrets import Redaction
+from stepwell.model.step import Step, Transition
+from stepwell.store.engine.reading import LogLine
+
+
+def shown_step(step: Step, redaction: Redaction) -> Step:
+    return replace(
+        step,
+        arguments=redaction.value(step.arguments),
+        response=redaction.value(step.response),
+        checkpoint=redaction.value(step.checkpoint),
+        decision=redaction.value(step.decision),
+        reason=redaction.text(step.reason),
+        error_message=redaction.text(step.error_message),
+        error_stack_trace=redaction.text(step.error_stack_trace),
+    )
+
+
+def shown_history(rows: list[Transition], redaction: Redaction) -> list[Transition]:
+    return [replace(row, reason=redaction.text(row.reason), error=redaction.text(row.error)) for row in rows]
+
+
+def shown_logs(rows: list[LogLine], redaction: Redaction) -> list[LogLine]:
+    return [structs.replace(row, message=redaction.text(row.message)) for row in rows]
+
+
+def shown_row(row: StepRow, redaction: Redaction) -> StepRow:
+    return structs.replace(row, error=redaction.text(row.error), reason=redaction.text(row.reason))

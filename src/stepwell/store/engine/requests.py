@@ -1,0 +1,41 @@
+"""Requests with an `Idempotency-Key`, and the answers to them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from stepwell.store.statement import change, query
+from stepwell.store.transaction import Transaction
+
+
+class EarlierRequest(msgspec.Struct, frozen=True):
+    """`status` and `answer` are None while it is being answered, and for good if its process died."""
+
+    fingerprint: str
+    status: int | None
+    answer: str | None
+    created_at: datetime
+
+
+@change
+def begin_request(tx: Transaction, *, visitor: str, key: str, fingerprint: str, now: datetime) -> int:
+    """0: there is one with this key."""
+    ...
+
+
+@query
+def request(tx: Transaction, *, visitor: str, key: str) -> EarlierRequest | None: ...
+
+
+@change
+def answer_request(tx: Transaction, *, visitor: str, key: str, status: int, answer: str) -> int: ...
+
+
+@change
+def forget_request(tx: Transaction, *, visitor: str, key: str) -> int: ...
+
+
+@change
+def forget_old_requests(tx: Transaction, *, before: datetime) -> int: ...

@@ -1,0 +1,138 @@
+"""The changes of all steps as server-sent events, for programs.
+
+The history is polled by its ids, so changes of every process are seen. On PostgreSQL a row can become visible after one
+with a higher id; ids of the last seconds are therefore read again, and each is sent once. After a reconnect with
+`Last-Event-ID`, changes of those seconds can be sent a second time: their ids tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, Final
+
+import anyio
+import msgspec
+from msgspec import Meta, Struct, structs
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from stepwell.model.errors import StepwellError
+from stepwell.model.states import State
+from stepwell.store.engine import reading
+from stepwell.store.engine.reading import StepChange
+from stepwell.web.api.inputs import Name, Uuid, read_query
+from stepwell.web.problems import HttpProblem
+from stepwell.web.site import Site
+
+POLL_SECONDS: Final = 0.5
+PING_SECONDS: Final = 15.0
+# The longest that a transaction which writes history may take and still be seen in order of its ids.
+SETTLE_SECONDS: Final = 10.0
+WINDOW: Final = 2_000  # rows that are read again, at most
+BATCH: Final = 500  # new rows of one read
+MOST_STREAMS: Final = 32
+
+
+class StreamQuery(Struct):
+    """Which changes to send; `after` is the id of a change."""
+
+    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    action: Name | None = None
+    workflow: Uuid | None = None
+    state: list[State] = []
+
+
+class Follower:
+    """Reads the history from an id on, each row once."""
+
+    def __init__(self, after: int, settle_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.settled = after  # everything up to here was read, and nothing can appear before it
+        self._seen: dict[int, float] = {}
+        self._settle_seconds = settle_seconds
+        self._clock = clock
+
+    def take(self, rows: list[StepChange]) -> list[StepChange]:
+        """The rows that are new."""
+        now = self._clock()
+        new = [row for row in rows if row.id not in self._seen]
+        self._seen.update((row.id, now) for row in new)
+        old = max((id for id, since in self._seen.items() if now - since >= self._settle_seconds), default=0)
+        excess = sorted(self._seen)[:-WINDOW]
+        self.settled = max(self.settled, old, *excess[-1:])
+        self._seen = {id: since for id, since in self._seen.items() if id > self.settled}
+        return new
+
+
+class Streams:
+    """All open streams of a site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._open = 0
+
+    def route(self) -> Route:
+        return Route("/events", self._serve, methods=["GET"], name="events")
+
+    async def _serve(self, request: Request) -> Response:
+        query: StreamQuery = read_query(request, StreamQuery)
+        if self._open >= MOST_STREAMS:
+            raise HttpProblem(503, f"{MOST_STREAMS} streams are open, which is the most", "close one, or poll instead")
+        last = request.headers.get("last-event-id", "")
+        after = int(last) if last.isdecimal() and len(last) < 19 else query.after
+        if after is None:
+            after = await self._site.read(self._newest)
+        return StreamingResponse(
+            self._events(request, query, after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        )
+
+    def _newest(self) -> int:
+        return self._site.app.database.read(reading.newest_change)
+
+    async def _events(self, request: Request, query: StreamQuery, after: int) -> AsyncIterator[bytes]:
+        # On SQLite there is one writer at a time: rows become visible in the order of their ids.
+        settle_seconds = 0.0 if self._site.app.database.dialect == "sqlite" else SETTLE_SECONDS
+        follower, pinged = Follower(after, settle_seconds), time.monotonic()
+        self._open += 1
+        try:
+            yield f": changes after {after}\nretry: 2000\n\n".encode()
+            while not self._site.stopping.is_set() and not await request.is_disconnected():
+                try:
+                    rows = await self._site.read(self._read, follower.settled)
+                except StepwellError as error:
+                    yield f": {_line(str(error))}\n\n".encode()
+                    await anyio.sleep(PING_SECONDS)
+                    continue
+                before, new = follower.settled, follower.take(rows)
+                for row in new:
+                    if _matches(row, query):
+                        yield self._event(row, before if settle_seconds else row.id)
+                if time.monotonic() - pinged > PING_SECONDS:
+                    pinged = time.monotonic()
+                    yield b": ping\n\n"
+                if len(new) < BATCH:
+                    await anyio.sleep(POLL_SECONDS)
+        finally:
+            self._open -= 1
+
+    def _read(self, after: int) -> list[StepChange]:
+        return self._site.app.database.read(lambda tx: reading.changes_after(tx, after=after, limit=WINDOW + BATCH))
+
+    def _event(self, row: StepChange, resume_after: int) -> bytes:
+        """The id is what the client sends after a reconnect: nothing after it may be lost."""
+        shown = structs.replace(row, reason=self._site.app.redaction.text(row.reason))
+        data = msgspec.json.encode(shown)
+        return b"id: %d\nevent: step\ndata: %b\n\n" % (resume_after, data)
+
+
+def _matches(row: StepChange, query: StreamQuery) -> bool:
+    return (
+        (query.action is None or row.action == query.action)
+        and (query.workflow is None or row.workflow_id == query.workflow.lower())
+        and (not query.state or row.to_state in query.state)
+    )
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

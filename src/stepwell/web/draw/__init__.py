@@ -1,0 +1,1 @@
+"""Drawings as SVG: pure functions of what is shown, without I/O."""

@@ -1,0 +1,66 @@
+"""A step's history as spans of time: what it waited for, when its own code ran, when it waited for its children."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from stepwell.model.states import State
+from stepwell.model.step import Transition
+
+Kind: TypeAlias = Literal["waits", "delayed", "queued", "runs", "children"]
+
+WORDS: Final[dict[Kind, str]] = {
+    "waits": "waits for other steps or a slot",
+    "delayed": "waits for its next attempt",
+    "queued": "dispatched, waits for a worker",
+    "runs": "own code",
+    "children": "waits for its children",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stretch of a step's life; `end` is None while it lasts."""
+
+    kind: Kind
+    start: datetime
+    end: datetime | None
+    attempt: int
+    to: State | None = None  # the state in which it ended
+    error: str | None = None
+
+
+def spans_of(history: Sequence[Transition], own_code_done_at: datetime | None = None) -> list[Span]:
+    """The spans of one step, oldest first."""
+    found: list[Span] = []
+    for here, following in zip(history, [*history[1:], None], strict=True):
+        if here.to_state.is_terminal:
+            continue
+        end = None if following is None else following.at
+        to = None if following is None else following.to_state
+        error = None if following is None else following.error
+        kind = _kind(here)
+        if kind == "runs" and following is not None and following.to_state is State.RUNNING:
+            error = None
+        is_last_run = kind == "runs" and not any(
+            later.to_state is State.RUNNING for later in history[history.index(here) + 1 :]
+        )
+        done = own_code_done_at
+        if is_last_run and done is not None and done >= here.at and (end is None or done < end):
+            if done > here.at:
+                found.append(Span("runs", here.at, done, here.attempt))
+            found.append(Span("children", done, end, here.attempt, to, error))
+        else:
+            found.append(Span(kind, here.at, end, here.attempt, to, error))
+    return found
+
+
+def _kind(here: Transition) -> Kind:
+    if here.to_state is State.RUNNING:
+        return "runs"
+    if here.to_state is State.DISPATCHED:
+        return "queued"
+    return "delayed" if here.from_state in (State.RUNNING, State.DISPATCHED) else "waits"

@@ -1,0 +1,1 @@
+"""What stands before every route: hosts, origins, sign-in, roles, sizes and headers."""

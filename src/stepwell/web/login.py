@@ -1,0 +1,112 @@
+"""Signing a browser in: by the one-time code in the fragment of a link, or by a token that is typed in.
+
+A fragment is not sent to any server, so the code is in no log. A small script posts it and gets the cookie.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Scope
+
+from stepwell.web.guard.access import SESSION_SECONDS
+from stepwell.web.guard.failures import Failures
+from stepwell.web.problems import HttpProblem
+from stepwell.web.site import Site, form_of
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Sign in · Stepwell</title><link rel="icon" href="data:,"><link rel="stylesheet" href="{base}/login.css">
+<script src="{base}/login.js" defer></script></head>
+<body><main><h1>Stepwell</h1>
+<p id="message">Open the link that <code>stepwell web</code> printed, or enter a token.</p>
+<form method="post" action="{base}/login"><label>Token <input name="token" type="password" required
+autocomplete="current-password"></label> <button>Sign in</button></form></main></body></html>
+"""
+_SCRIPT: Final = """// Exchanges the one-time code in the address for a cookie.
+const code = new URLSearchParams(location.hash.slice(1)).get("code");
+if (code) {
+  history.replaceState(null, "", location.pathname);
+  const form = new URLSearchParams({ code });
+  fetch(document.currentScript.src.replace(/login\\.js$/, "login"), { method: "POST", body: form, redirect: "manual" })
+    .then((answer) => {
+      if (answer.type === "opaqueredirect" || answer.ok) location.replace("./");
+      else document.getElementById("message").textContent =
+        "This link was used before, or is too old. Restart the server for a new one, or enter a token.";
+    });
+}
+"""
+
+
+_STYLE: Final = """:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; color: light-dark(#111827, #e8ecf6);
+  background: linear-gradient(135deg, light-dark(#e8ecf6, #0b1020), light-dark(#f3e8ff, #2e1065)) fixed }
+main { max-width: 26rem; margin: 1rem; padding: 2rem; border-radius: 1rem; background: light-dark(#ffffffe0, #161d33) }
+input, button { font: inherit; padding: .5rem .75rem; border-radius: .5rem; border: 1px solid #94a3b8 }
+input { width: 100%; box-sizing: border-box; margin: .25rem 0 1rem }
+button { background: #4338ca; color: #fff; border-color: #4338ca }
+"""
+
+
+class _Credentials(msgspec.Struct):
+    token: str = ""
+    code: str = ""
+
+
+def sign_in_page(scope: Scope) -> Response:
+    """The page that a browser gets which has not signed in."""
+    root = scope.get("root_path", "").removesuffix("/step-dispatcher")
+    return Response(_PAGE.format(base=f"{root}/step-dispatcher"), 401, media_type="text/html")
+
+
+def login_routes(site: Site, failures: Failures) -> list[BaseRoute]:
+    """Relative to `/step-dispatcher`."""
+
+    async def page(request: Request) -> Response:
+        response = sign_in_page(request.scope)
+        response.status_code = 200
+        return response
+
+    async def script(request: Request) -> Response:
+        return Response(_SCRIPT, media_type="text/javascript")
+
+    async def style(request: Request) -> Response:
+        return Response(_STYLE, media_type="text/css")
+
+    async def sign_in(request: Request) -> Response:
+        address = request.client.host if request.client else ""
+        given = _Credentials(**{key: value for key, value in form_of(request).items() if key in ("token", "code")})
+        visitor = site.access.use_code(given.code) if given.code else site.access.by_token(given.token)
+        if visitor is None:
+            failures.add_or_refuse(address)
+            raise HttpProblem(401, "the code or token is not valid", "a code works once, and for ten minutes")
+        response = RedirectResponse(f"{request.scope['root_path']}/", 303)
+        response.set_cookie(
+            site.access.cookie,
+            site.access.new_cookie(visitor),
+            max_age=SESSION_SECONDS,
+            path=request.scope["root_path"].removesuffix("/step-dispatcher") or "/",
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def sign_out(request: Request) -> Response:
+        response = RedirectResponse(f"{request.scope['root_path']}/login", 303)
+        response.delete_cookie(
+            site.access.cookie, path=request.scope["root_path"].removesuffix("/step-dispatcher") or "/"
+        )
+        return response
+
+    return [
+        Route("/login", page, methods=["GET"]),
+        Route("/login", sign_in, methods=["POST"]),
+        Route("/login.js", script, methods=["GET"]),
+        Route("/login.css", style, methods=["GET"]),
+        Route("/logout", sign_out, methods=["POST"]),
+    ]

@@ -1,0 +1,102 @@
+"""What a screen is given, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode
+
+from stepwell.app import Stepwell
+from stepwell.web.site import Site
+from stepwell.web.visitor import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question: the screen's address with its parameters, and who asks."""
+
+    site: Site
+    base: str  # the address of the dashboard, without a slash at its end
+    path: str  # below `base`
+    params: Mapping[str, Any]  # from the path
+    query: tuple[tuple[str, str], ...]
+    role: Role
+    now: datetime
+
+    @property
+    def app(self) -> Stepwell:
+        return self.site.app
+
+    def get(self, name: str, default: str = "") -> str:
+        """The last value of a parameter of the query."""
+        return next((value for key, value in reversed(self.query) if key == name), default)
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.query if key == name and value]
+
+    def number(self, name: str) -> int | None:
+        """A parameter that is a positive number; anything else counts as missing."""
+        value = self.get(name)
+        return int(value) if value.isascii() and value.isdecimal() and 0 < int(value) < 2**63 else None
+
+    def link(self, path: str, **query: Any) -> str:
+        """An address of the dashboard."""
+        given = [(key, str(value)) for key, value in query.items() if value not in (None, "")]
+        return f"{self.base}{quote(path)}{'?' + urlencode(given) if given else ''}"
+
+    def here(self, **changes: Any) -> str:
+        """This address with other parameters; None removes one."""
+        kept = [(key, value) for key, value in self.query if key not in changes and key != "did"]
+        new = [
+            (key, str(each))
+            for key, value in changes.items()
+            for each in (value if isinstance(value, list) else [value])
+            if each not in (None, "")
+        ]
+        query = [*kept, *new]
+        return f"{self.base}{quote(self.path)}{'?' + urlencode(query) if query else ''}"
+
+    def may(self, role: Role) -> bool:
+        return self.role >= role and not (self.site.read_only and role > Role.READ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A screen: its template and what that shows. `cli` is the command that shows the same."""
+
+    template: str
+    title: str
+    cli: str
+    screen: str  # which entry of the navigation is current
+    data: dict[str, Any] = field(default_factory=dict)
+    status: int = 200
+    live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Where an action leads; also for a screen that is only another one's address."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What was sent with an action."""
+
+    fields: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, body: bytes) -> Form:
+        return cls(tuple(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20_000)))
+
+    def get(self, name: str, default: str = "") -> str:
+        return next((value for key, value in reversed(self.fields) if key == name), default).strip()
+
+    def all(self, name: str) -> list[str]:
+        return [value for key, value in self.fields if key == name]
+
+    def pairs(self, besides: Sequence[str] = ()) -> list[tuple[str, str]]:
+        return [(key, value) for key, value in self.fields if key not in besides]

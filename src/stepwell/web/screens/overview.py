@@ -1,0 +1,146 @@
+"""The overview: does anything need me? Then the totals, hosts, classes and groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from stepwell.app import Stepwell
+from stepwell.look import palette
+from stepwell.look.palette import Look
+from stepwell.look.words import counted, span
+from stepwell.model.states import State
+from stepwell.store.engine import reaping
+from stepwell.web.draw.charts import sparkline
+from stepwell.web.screens.asked import Asked, View
+from stepwell.web.screens.commands import command
+
+# A group with work whose last tick is older than this makes no progress.
+STALLED: Final = timedelta(minutes=2)
+_OVERDUE_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that a person should look at, and where it is mended."""
+
+    what: str
+    more: str
+    href: str
+    is_bad: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    look: Look
+    word: str
+    steps: int
+    href: str
+    part_of: str = ""  # a part of another tile, and not to be added to it
+
+
+def overview(asked: Asked) -> View:
+    figures = asked.app.figures
+    totals = figures.totals()
+    return View(
+        template="overview.html",
+        title="Overview",
+        cli=command("stats"),
+        screen="Overview",
+        data={
+            "needs": _needs(asked),
+            "tiles": _tiles(asked, totals),
+            "steps": totals.steps,
+            "hosts": [(host, figures.classes(host.host)) for host in figures.hosts()],
+            "classes": figures.classes(),
+            "groups": [group for group in figures.groups() if group.queued or group.running],
+            "breaker": asked.app.breaker.state(),
+            "oldest": figures.oldest_ready(),
+            **_charts(asked.app),
+        },
+    )
+
+
+def _tiles(asked: Asked, totals: Any) -> list[Tile]:
+    def of(state: State) -> Tile:
+        look = palette.OF_STATE[state]
+        return Tile(look, look.word, totals.states[state], asked.link("/steps", state=state))
+
+    pending, running = asked.link("/steps", state="Pending"), asked.link("/steps", state="Running")
+    throttled = asked.link("/steps", throttled="yes")
+    return [
+        of(State.PENDING),
+        Tile(palette.PENDING, "Child pending", totals.child_pending, pending, "Pending"),
+        of(State.DISPATCHED),
+        of(State.RUNNING),
+        Tile(palette.CHILD_RUNNING, "Child running", totals.child_running, running, "Running"),
+        Tile(palette.THROTTLED, "Throttled", totals.throttled, throttled, "Pending"),
+        *(of(state) for state in State if state.is_terminal),
+    ]
+
+
+def _needs(asked: Asked) -> list[Need]:
+    app, needs = asked.app, []
+    if causes := app.figures.causes(limit=100):
+        steps, behind = sum(cause.steps for cause in causes), sum(cause.behind for cause in causes)
+        more = counted(steps, "failed step") + (f", {behind:,} behind them" if behind else "")
+        needs.append(Need(f"✗ {counted(len(causes), 'cause')} of failures", more, asked.link("/failures")))
+    for lane in app.reader.unserved_lanes()[:_OVERDUE_SHOWN]:
+        needs.append(
+            Need(
+                f"no worker runs {lane.action}",
+                f"{counted(lane.steps, 'step')} of queue {lane.queue} wait",
+                asked.link("/steps", action=lane.action, queue=lane.queue, state="Pending"),
+            )
+        )
+    needs += _stalled_groups(asked)
+    for missed in app.schedules.overdue()[:_OVERDUE_SHOWN]:
+        needs.append(Need(f"schedule {missed.schedule} is overdue", "", asked.link("/schedules")))
+    if aside := app.reader.set_aside(limit=100):
+        needs.append(Need(f"{counted(len(aside), 'row')} set aside", "plain SQL wrote what cannot run",
+                          asked.link(f"/steps/{aside[0].id}"), is_bad=False))  # fmt: skip
+    return needs
+
+
+def _stalled_groups(asked: Asked) -> list[Need]:
+    """Groups whose next step has been ready for long although a slot for it is free."""
+    app, found = asked.app, []
+    for head in app.database.read(lambda tx: reaping.next_runnable_by_group(tx, now=asked.now)):
+        since = app.step(head.step_id).updated_at
+        if asked.now - since > STALLED:
+            age = span((asked.now - since).total_seconds())
+            found.append(
+                Need(f"group {head.group}: no progress for {age}", f"step {head.step_id} is ready and a slot is free",
+                     asked.link(f"/groups/{head.group}"))
+            )  # fmt: skip
+    return found[:_OVERDUE_SHOWN]
+
+
+def _charts(app: Stepwell) -> dict[str, Any]:
+    minutes = app.figures.minutes(timedelta(hours=1))
+    estimate = app.figures.estimate()
+    done: list[float | None] = [float(minute.throughput) for minute in minutes]
+    failed: list[float | None] = [float(minute.ended["Failed"] + minute.ended["Stopped"]) for minute in minutes]
+    charts: list[tuple[str, str, Markup]] = []
+    if minutes:
+        waits = [minute.wait_p95 for minute in minutes]
+        runs = [minute.run_p95 for minute in minutes]
+        charts = [
+            ("throughput", f"{max(filter(None, done), default=0):,.0f}/min at most",
+             sparkline(done, label="Steps that ended, per minute of the last hour", class_="s-completed")),
+            ("failures", f"{sum(filter(None, failed)):,.0f} in the last hour",
+             sparkline(failed, label="Failures per minute of the last hour", class_="s-failed")),
+            ("wait p95", _highest(waits),
+             sparkline(waits, label="Wait before a run, 95th percentile per minute", class_="s-pending")),
+            ("run p95", _highest(runs),
+             sparkline(runs, label="Duration of runs, 95th percentile per minute", class_="s-running")),
+        ]  # fmt: skip
+    return {"charts": charts, "estimate": estimate}
+
+
+def _highest(values: list[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"up to {span(max(known))}" if known else "no runs"

@@ -1,0 +1,189 @@
+"""Serving screens: one rendering per screen and second, shared by all who ask; conditional answers; errors as pages.
+
+A page and its fragment have the same content. What differs between visitors (the token of their forms) is put in last,
+at a mark that nothing else can contain.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Lock
+from typing import Any, Final, TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from stepwell.model.errors import (
+    ActionRefused,
+    DatabaseUnavailable,
+    OperationNotFound,
+    StepNotFound,
+    StepwellError,
+    WorkflowNotFound,
+)
+from stepwell.schedule.errors import ScheduleNotFound
+from stepwell.web.screens.asked import Asked, Form, Redirect, View
+from stepwell.web.screens.pulse import Pulse, pulse_of
+from stepwell.web.screens.static import version
+from stepwell.web.screens.templating import environment
+from stepwell.web.site import Site, visitor_of
+from stepwell.web.visitor import Role
+
+Screen: TypeAlias = Callable[[Asked], View | Redirect]
+Action: TypeAlias = Callable[[Asked, Form, str], str]
+
+# One second: with polls every two seconds a change is on the screen within three.
+SHARED_SECONDS: Final = 1.0
+MOST_SHARED: Final = 200
+_NOT_FOUND: Final = (StepNotFound, WorkflowNotFound, OperationNotFound, ScheduleNotFound)
+
+
+class Pages:
+    """Renders the screens of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._token_mark = f"token-{secrets.token_hex(16)}"
+        self._shared: OrderedDict[tuple[Any, ...], tuple[float, int, str, str]] = OrderedDict()
+        self._lock = Lock()
+        self._pulse: tuple[float, Pulse] | None = None
+
+    def screen(self, screen: Screen) -> Callable[[Request], Any]:
+        """An endpoint that shows a screen."""
+
+        async def endpoint(request: Request) -> Response:
+            asked, fragment = self._asked(request), "x-stepwell-fragment" in request.headers
+            theme = request.cookies.get("stepwell_theme", "")
+            key = (asked.base, asked.path, asked.query, asked.role, fragment, "" if fragment else theme)
+            found = self._kept(key)
+            if found is None:
+                made = await self._site.read(self._make, screen, asked, fragment, theme)
+                if isinstance(made, Redirect):
+                    return RedirectResponse(made.to, 303)
+                status, body = made
+                found = (time.monotonic(), status, body, hashlib.sha256(body.encode()).hexdigest()[:20])
+                self._keep(key, found)
+            return self._answer(request, found)
+
+        return endpoint
+
+    def action(self, action: Action, role: Role = Role.OPERATE) -> Callable[[Request], Any]:
+        """An endpoint that does something, and leads to the page that shows it."""
+
+        async def endpoint(request: Request) -> Response:
+            asked, form = self._asked(request), Form.of(await request.body())
+            visitor = visitor_of(request)
+            if not asked.may(role):
+                return await self._refusal(asked, f"This needs the role {role}; you have {visitor.role}.", 403)
+            try:
+                to = await self._site.act(action, asked, form, visitor.name)
+            except _NOT_FOUND as error:
+                return await self._refusal(asked, str(error), 404)
+            except (StepwellError, ValueError) as error:
+                return await self._refusal(asked, str(error), 409 if isinstance(error, ActionRefused) else 400)
+            with self._lock:
+                self._shared.clear()
+                self._pulse = None
+            return RedirectResponse(to, 303)
+
+        return endpoint
+
+    # ------------------------------------------------------------------------------------------------------
+
+    def _asked(self, request: Request) -> Asked:
+        visitor = visitor_of(request)
+        base = request.scope.get("root_path", "").rstrip("/")
+        path = request.url.path
+        return Asked(
+            site=self._site,
+            base=base,
+            path=path.removeprefix(base) or "/",
+            params=request.path_params,
+            query=tuple(request.query_params.multi_items()),
+            role=visitor.role,
+            now=self._site.app.database.now(),
+        )
+
+    def _make(self, screen: Screen, asked: Asked, fragment: bool, theme: str) -> tuple[int, str] | Redirect:
+        try:
+            view = screen(asked)
+        except _NOT_FOUND as error:
+            view = problem_view("Not found", str(error), 404)
+        except DatabaseUnavailable as error:
+            view = problem_view("The database does not answer", str(error), 503)
+        except StepwellError as error:
+            view = problem_view("This cannot be shown", str(error), 400)
+        if isinstance(view, Redirect):
+            return view
+        return view.status, self._render(view, asked, fragment, theme)
+
+    def _render(self, view: View, asked: Asked, fragment: bool, theme: str) -> str:
+        template = environment().get_template(view.template)
+        return template.render(
+            view.data,
+            layout="fragment.html" if fragment else "page.html",
+            view=view,
+            asked=asked,
+            link=asked.link,
+            here=asked.here,
+            now=asked.now,
+            pulse=self._pulse_now(asked),
+            csrf=self._token_mark,
+            theme=theme if theme in ("light", "dark") else "",
+            static=f"{asked.base}/static/{version()}",
+            version=self._site.version,
+            may_operate=asked.may(Role.OPERATE),
+            may_admin=asked.may(Role.ADMIN),
+        )
+
+    def _pulse_now(self, asked: Asked) -> Pulse:
+        kept = self._pulse
+        if kept is None or time.monotonic() - kept[0] > SHARED_SECONDS:
+            kept = (time.monotonic(), pulse_of(asked.app))
+            self._pulse = kept
+        return kept[1]
+
+    def _kept(self, key: tuple[Any, ...]) -> tuple[float, int, str, str] | None:
+        with self._lock:
+            found = self._shared.get(key)
+            return found if found is not None and time.monotonic() - found[0] < SHARED_SECONDS else None
+
+    def _keep(self, key: tuple[Any, ...], made: tuple[float, int, str, str]) -> None:
+        with self._lock:
+            self._shared[key] = made
+            self._shared.move_to_end(key)
+            while len(self._shared) > MOST_SHARED:
+                self._shared.popitem(last=False)
+
+    def _answer(self, request: Request, found: tuple[float, int, str, str]) -> Response:
+        _, status, body, tag = found
+        headers = {
+            "ETag": f'"{tag}"',
+            "Cache-Control": "private, no-cache",
+            "Vary": "X-Stepwell-Fragment, Cookie",
+            "X-Stepwell-Now": f"{self._site.app.database.now().timestamp():.3f}",
+        }
+        if status == 200 and request.headers.get("if-none-match") == f'"{tag}"':
+            return Response(status_code=304, headers=headers)
+        return HTMLResponse(body.replace(self._token_mark, visitor_of(request).csrf), status, headers=headers)
+
+    async def _refusal(self, asked: Asked, message: str, status: int) -> Response:
+        view = replace(problem_view("Nothing changed", message, status), live=False)
+        body = await self._site.read(self._render, view, asked, False, "")
+        return HTMLResponse(body.replace(self._token_mark, ""), status)
+
+
+def problem_view(title: str, message: str, status: int) -> View:
+    return View(
+        template="problem.html",
+        title=title,
+        cli="stepwell doctor",
+        screen="",
+        data={"message": message},
+        status=status,
+    )

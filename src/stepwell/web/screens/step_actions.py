@@ -1,0 +1,44 @@
+"""What the forms of a step do, and the breaker's."""
+
+from __future__ import annotations
+
+from stepwell.model.errors import StepwellError
+from stepwell.web.screens.asked import Asked, Form
+
+
+def retry(asked: Asked, form: Form, who: str) -> str:
+    """At once; the page then offers to undo it."""
+    step = asked.app.step(asked.params["id"])
+    asked.app.retry(step, who=who, why=form.get("why") or None)
+    return _to_step(asked, step.id)
+
+
+def reset_attempts(asked: Asked, form: Form, who: str) -> str:
+    step = asked.app.step(asked.params["id"])
+    asked.app.reset_attempts(step, who=who, why=form.get("why") or None)
+    return _to_step(asked, step.id)
+
+
+def pause(asked: Asked, form: Form, who: str) -> str:
+    why = form.get("why")
+    if not why:
+        raise StepwellError("pausing from this screen needs a reason, so that others know; nothing changed")
+    asked.app.breaker.pause(who, why)
+    return back(asked, form)
+
+
+def resume(asked: Asked, form: Form, who: str) -> str:
+    asked.app.breaker.resume(who, form.get("why") or None)
+    return back(asked, form)
+
+
+def back(asked: Asked, form: Form, otherwise: str = "/") -> str:
+    """The page that the form names; only a path of the dashboard."""
+    path = form.get("next") or otherwise
+    is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and ":" not in path
+    return asked.link(path if is_own else otherwise)
+
+
+def _to_step(asked: Asked, step_id: int) -> str:
+    newest = asked.app.operations.of_step(step_id, limit=1)
+    return asked.link(f"/steps/{step_id}", did=newest[0].id if newest else None)

@@ -1,0 +1,130 @@
+// @ts-check
+// Keeps the page current: a visible tab asks for its own address as a fragment, with the tag of what it has.
+import { morph } from "./morph.js";
+import { noteServerClock, showTimes } from "./times.js";
+
+const EVERY_MS = 2000;
+const IDLE_EVERY_MS = 30_000; // after an hour without input
+const IDLE_AFTER_MS = 3_600_000;
+const TIMEOUT_MS = 8000;
+
+/** @type {string | null} */
+let tag = null;
+let held = false;
+let asking = false;
+let lastInput = Date.now();
+let lastAnswer = Date.now();
+/** @type {number | undefined} */
+let timer;
+
+function isPaused() {
+  return held || document.querySelector("main[data-live='off']") !== null;
+}
+
+/**
+ * @param {string} state
+ * @param {string} text
+ */
+function show(state, text) {
+  const place = document.getElementById("live");
+  if (place === null) return;
+  place.dataset.state = state;
+  const label = place.querySelector(".text");
+  if (label !== null && label.textContent !== text) label.textContent = text;
+  document.body.classList.toggle("stale", state === "stale");
+}
+
+function showAge() {
+  const seconds = Math.round((Date.now() - lastAnswer) / 1000);
+  if (held) show("held", "held");
+  else if (Date.now() - lastAnswer > 2.5 * EVERY_MS && !document.hidden) {
+    const at = new Date(lastAnswer).toLocaleTimeString();
+    show("stale", `as of ${at}, ${seconds} s ago; retrying`);
+  }
+}
+
+/** @param {string} html */
+export function apply(html) {
+  const fresh = new DOMParser().parseFromString(html, "text/html");
+  for (const id of ["pulse", "nav", "main", "phone-nav"]) {
+    const old = document.getElementById(id);
+    const now = fresh.getElementById(id);
+    if (old !== null && now !== null) {
+      morph(old, now);
+    }
+  }
+  const title = fresh.querySelector("title")?.textContent;
+  if (title && document.title !== title) document.title = title;
+  const icon = fresh.querySelector("link[rel=icon]")?.getAttribute("href");
+  const shown = document.querySelector("link[rel=icon]");
+  if (icon && shown !== null && shown.getAttribute("href") !== icon) shown.setAttribute("href", icon);
+  showTimes(document.body);
+  document.dispatchEvent(new CustomEvent("stepwell:updated"));
+}
+
+export async function ask() {
+  if (asking) return;
+  asking = true;
+  const stop = new AbortController();
+  const limit = setTimeout(() => stop.abort(), TIMEOUT_MS);
+  try {
+    /** @type {Record<string, string>} */
+    const headers = { "X-Stepwell-Fragment": "1" };
+    if (tag !== null) headers["If-None-Match"] = tag;
+    const answer = await fetch(location.href, { headers, cache: "no-store", signal: stop.signal });
+    if (answer.status === 200 || answer.status === 304) {
+      noteServerClock(answer.headers.get("X-Stepwell-Now"));
+      if (answer.status === 200) {
+        const html = await answer.text();
+        if (!isPaused()) {
+          tag = answer.headers.get("ETag");
+          apply(html);
+        }
+      }
+      lastAnswer = Date.now();
+      show(held ? "held" : "live", held ? "held" : "live");
+    } else if (answer.status === 404) {
+      show("error", "this does not exist any more");
+    } else {
+      showAge();
+    }
+  } catch {
+    showAge(); // no answer: the page stays as it was
+  } finally {
+    clearTimeout(limit);
+    asking = false;
+  }
+}
+
+function schedule() {
+  clearTimeout(timer);
+  const idle = Date.now() - lastInput > IDLE_AFTER_MS;
+  timer = setTimeout(round, idle ? IDLE_EVERY_MS : EVERY_MS);
+}
+
+async function round() {
+  if (!document.hidden && !isPaused()) await ask();
+  else showAge();
+  schedule();
+}
+
+export function toggleHold() {
+  held = !held;
+  show(held ? "held" : "live", held ? "held" : "live");
+  if (!held) void ask();
+}
+
+export function startLive() {
+  for (const kind of ["pointerdown", "keydown", "scroll"]) {
+    addEventListener(kind, () => { lastInput = Date.now(); }, { passive: true });
+  }
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) void round();
+  });
+  document.getElementById("live")?.addEventListener("click", toggleHold);
+  setInterval(showAge, 1000);
+  schedule();
+}
+
+// For tests: one refresh on demand.
+Object.assign(window, { stepwellRefresh: ask });

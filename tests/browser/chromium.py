@@ -1,0 +1,66 @@
+"""A Chromium to test with: one that is installed, else playwright's own download, else Debian's package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import Final
+
+from playwright.sync_api import Browser, BrowserType, Error
+
+ARGUMENTS: Final = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+class NoChromium(Exception):
+    """There is none, and none could be installed."""
+
+
+def launch(kind: BrowserType) -> Browser:
+    """Start it; raises `NoChromium` with what was tried."""
+    tried: list[str] = []
+    for attempt in (_installed, _own, _downloaded, _packaged):
+        try:
+            path = attempt()
+        except (OSError, subprocess.SubprocessError) as error:
+            tried.append(f"{attempt.__name__.strip('_')}: {error}")
+            continue
+        if path is None:
+            tried.append(f"{attempt.__name__.strip('_')}: none")
+            continue
+        try:
+            return kind.launch(executable_path=path or None, args=ARGUMENTS)
+        except Error as error:
+            tried.append(f"{attempt.__name__.strip('_')}: {error.message.splitlines()[0]}")
+    raise NoChromium("the tests in a browser need a Chromium; tried: " + "; ".join(tried))
+
+
+def _installed() -> str | None:
+    return next((path for name in _NAMES if (path := shutil.which(name)) is not None), None)
+
+
+def _own() -> str | None:
+    return ""  # what playwright has downloaded before
+
+
+def _downloaded() -> str | None:
+    subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"], check=True, capture_output=True,
+                   timeout=300)  # fmt: skip
+    return ""
+
+
+def _packaged() -> str | None:
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return None
+    install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
+    subprocess.run(["apt-get", "update"], check=False, capture_output=True, timeout=300)
+    subprocess.run(install, check=True, capture_output=True, timeout=600)
+    return _installed()

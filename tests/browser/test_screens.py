@@ -1,0 +1,74 @@
+"""Every screen, wide and narrow, light and dark: it fits, nothing hostile runs, and axe finds nothing serious."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from stepwell.cli import main
+from tests.browser.conftest import NewPage
+from tests.browser.shop import HOSTILE, HOSTILE_TOO, Shop
+
+pytestmark = pytest.mark.slow
+
+LOOKS = [(1440, "dark"), (390, "light"), (1440, "light"), (390, "dark")]
+SERIOUS = ("serious", "critical")
+# axe takes most of a second. Screens that are made of the same parts as one of these are left out.
+CHECKED = {
+    "overview", "steps", "failed step", "pending step", "failures", "one cause", "operations", "preview", "graph",
+    "timeline", "schedules", "schedule", "new schedule", "workers", "ticks", "deploy",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_every_screen_fits_is_accessible_and_shows_its_command(
+    new_page: NewPage, screens: dict[str, str], width: int, scheme: Any
+) -> None:
+    """axe checks every other screen dark and wide, the rest light and narrow."""
+    page = new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    commands, found = set(main.list_commands(None)), list[str]()  # type: ignore[arg-type]
+    for place, (name, path) in enumerate(screens.items()):
+        answer = page.goto(f".{path}")
+        assert answer is not None
+        if answer.status != 200:
+            found.append(f"{name}: status {answer.status}")
+        if page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+            found.append(f"{name}: wider than the window")
+        words = page.get_by_label("Command").last.inner_text().split()
+        if words[0] != "stepwell" or words[1] not in commands:
+            found.append(f"{name}: no command {words}")
+        if name in CHECKED and (width, scheme) == LOOKS[place % 2]:
+            results = Axe().run(page, options={"resultTypes": ["violations"]})
+            for violation in results.response["violations"]:
+                if violation["impact"] in SERIOUS:
+                    targets = [node["target"] for node in violation["nodes"]][:3]
+                    found.append(f"{name}: {violation['id']} {targets}")
+    assert not found, "\n".join(found)
+
+
+def test_hostile_names_arguments_and_errors_stay_text(new_page: NewPage, shop: Shop) -> None:
+    """A dialog, a console error or a request to another host fails the test by itself."""
+    page = new_page()
+    page.goto(f"./steps/{shop.hostile}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(HOSTILE)
+    expect(page.get_by_label("Error message")).to_contain_text(HOSTILE_TOO)
+    page.goto("./failures")
+    expect(page.locator("main")).to_contain_text(HOSTILE_TOO)
+    page.goto(f"./workflows/{shop.failed_workflow}?view=graph")
+    expect(page.locator("main")).to_contain_text(HOSTILE)
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_a_page_is_readable_without_script(new_page: NewPage, shop: Shop, screens: dict[str, str]) -> None:
+    page = new_page(java_script_enabled=False)
+    page.goto(f"./steps/{shop.failed}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("charge")
+    expect(page.locator("time").first).to_contain_text("UTC")
+    page.goto("./steps?state=Failed")
+    page.get_by_role("link", name="Completed").click()
+    assert "state=Completed" in page.url
+    page.goto(".")
+    page.get_by_role("link", name="Failed", exact=False).first.click()

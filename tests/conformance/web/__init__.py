@@ -1,0 +1,1 @@
+"""The web package on every database."""

@@ -1,0 +1,105 @@
+"""Every screen on every database: rendered, escaped and tagged; its actions need a token and a role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from stepwell import Stepwell
+from stepwell.model.states import State
+from stepwell.web import Role, Visitor, application
+from stepwell.web.screens.templating import FOLDER
+from tests.browser.screens import screens_of
+from tests.browser.shop import HOSTILE, Shop, open_shop
+
+SAME_SITE = {"sec-fetch-site": "same-origin"}
+
+
+@pytest.fixture
+def shop(shared_database_url: str) -> Iterator[Shop]:
+    made = open_shop(shared_database_url, hours=1)
+    yield made
+    made.app.close()
+
+
+def client_of(app: Stepwell, role: Role = Role.ADMIN, *, read_only: bool = False) -> TestClient:
+    made = application(app, recognise=lambda scope: Visitor("ann", role), read_only=read_only)
+    return TestClient(made, base_url="http://localhost/step-dispatcher", headers=SAME_SITE, follow_redirects=False)
+
+
+def token_in(page: str) -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.slow
+def test_every_screen_is_rendered_with_its_data_escaped(shop: Shop) -> None:
+    client = client_of(shop.app)
+    for name, path in screens_of(shop).items():
+        page = client.get(path)
+        assert page.status_code == 200, (name, page.text)
+        assert HOSTILE not in page.text, name
+        assert "<title>" in page.text
+    fragment = client.get("/", headers={"x-stepwell-fragment": "1"})
+    assert "<header" not in fragment.text
+    tag = fragment.headers["etag"]
+    again = client.get("/", headers={"x-stepwell-fragment": "1", "if-none-match": tag})
+    assert (again.status_code, again.text) == (304, "")
+    assert client.get("/steps/999999").status_code == 404
+    assert client.get("/steps?relatable=nonsense").status_code == 400
+
+
+def test_secrets_in_arguments_are_neither_shown_nor_searched_for(app: Stepwell) -> None:
+    client = client_of(app)
+    step = app.enqueue("embroider", {"text": "S", "password": "hunter2"}, queue="gpu")
+    assert "hunter2" not in client.get(f"/steps/{step.id}").text
+    assert "cannot be searched for" in client.get("/steps?args.password=hunter2").text
+
+
+def test_a_reader_is_offered_no_action_and_refused_one(app: Stepwell) -> None:
+    step = app.enqueue("embroider", {"text": "S"}, queue="gpu")
+    app.cancel(step, who="ann")
+    token = token_in(client_of(app).get(f"/steps/{step.id}").text)
+    for client in (client_of(app, Role.READ), client_of(app, read_only=True)):
+        page = client.get(f"/steps/{step.id}").text
+        assert 'method="post"' not in page
+        assert "read only" in page
+        assert client.post(f"/steps/{step.id}/retry", data={"csrf": token}).status_code == 403
+    assert app.step(step).state is State.CANCELLED
+
+
+def test_an_action_needs_the_token_of_its_visitor(app: Stepwell) -> None:
+    client = client_of(app)
+    step = app.enqueue("embroider", {"text": "S"}, queue="gpu")
+    app.cancel(step, who="ann")
+    assert client.post(f"/steps/{step.id}/retry", data={"csrf": "wrong"}).status_code == 403
+    token = token_in(client.get(f"/steps/{step.id}").text)
+    assert client.post(f"/steps/{step.id}/retry", data={"csrf": token}).status_code == 303
+    assert app.step(step).state is State.PENDING
+    elsewhere = client.post("/breaker/resume", data={"csrf": token, "next": "//evil.example/"})
+    assert elsewhere.headers["location"] == "/step-dispatcher/"
+
+
+def test_only_an_administrator_defines_schedules(app: Stepwell) -> None:
+    @app.job()
+    def report() -> None: ...
+
+    schedule = app.schedules.create("nightly", "0 4 * * *", report, who="ann").id
+    client = client_of(app, Role.OPERATE)
+    token = token_in(client.get(f"/schedules/{schedule}").text)
+    form = {"csrf": token, "name": "x", "expression": "0 4 * * *", "handler": "report"}
+    assert client.post("/schedules/new", data=form).status_code == 403
+    assert client.post(f"/schedules/{schedule}/do/disable", data={"csrf": token}).status_code == 303
+
+
+@pytest.mark.one_database
+def test_templates_have_no_inline_script_or_style_and_mark_nothing_as_safe() -> None:
+    for path in Path(FOLDER).glob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert "|safe" not in text.replace(" ", ""), path.name
+        assert not re.search(r"<script(?![^>]*src=)|\sstyle=|\son[a-z]+=", text), path.name

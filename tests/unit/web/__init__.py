@@ -1,0 +1,1 @@
+"""The web package, without a server."""
