@@ -31,7 +31,7 @@ from stepwell.look.overview import Stats, WorkerInfo
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import Reader, TreeNode
 from stepwell.model.clock import Clock, SystemClock
-from stepwell.model.errors import InvalidStep
+from stepwell.model.errors import InvalidStep, StepwellError
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.redaction import shown_url
 from stepwell.model.secrets import Redaction
@@ -60,12 +60,13 @@ from stepwell.run.inline import InlineRunner
 from stepwell.run.running import RunningStep
 from stepwell.run.worker import Worker
 from stepwell.run.worker_row import default_queues
+from stepwell.schedule.declaring import CronDecorator
 from stepwell.schedule.engine import ScheduleEngine
 from stepwell.schedule.scheduler_part import SchedulerPart
 from stepwell.schedule.schedules import Schedules
 from stepwell.service.background import Background
 from stepwell.service.crew import Crew
-from stepwell.service.locate import Loadable, load_app, name_of
+from stepwell.service.locate import Loadable, load_app, module_name_of, name_of
 from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
@@ -95,7 +96,8 @@ class Stepwell(Loadable):
     >>> app.step(step).response
     42
 
-    `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated.
+    `queues` are queues in addition to the built-in ones; those in the settings of jobs need not be repeated. `name`
+    identifies the app among those that share a database: the schedules that its code declares belong to it.
     `secret_names` are keys of arguments and results whose values are never shown, besides `password`, `token` and such.
     `retention` says how long settled workflows are kept: 30 days, if it is left out.
 
@@ -107,12 +109,14 @@ class Stepwell(Loadable):
         self,
         url: str,
         *,
+        name: str | None = None,
         queues: Iterable[str] = (),
         secret_names: Iterable[str] = (),
         clock: Clock | None = None,
         migrate_schema: bool = False,
         retention: RetentionOptions | None = None,
     ) -> None:
+        self._name = name
         self.jobs = Registry()
         self.job = JobDecorator(self)
         self.queues = DeclaredQueues(queues, self.jobs)
@@ -121,6 +125,7 @@ class Stepwell(Loadable):
         self.workflows = Workflows(self)
         self.main_processes = MainProcesses(self)
         self.schedules = Schedules(self)
+        self.cron = CronDecorator(self)
         self.retention_options = RetentionOptions() if retention is None else retention
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
@@ -197,6 +202,20 @@ class Stepwell(Loadable):
         """Deliver the last events and close the database; then any use raises `AppClosed`, until `open` opens it."""
         self.events.flush()
         self.database.close()
+
+    @property
+    def name(self) -> str:
+        """The given name, or else the `module:variable` of the app."""
+        if self._name is None:
+            self._name = module_name_of(self)
+        return self._name
+
+    def has_name(self) -> bool:
+        """Whether it has a name, or is a variable of a module."""
+        try:
+            return bool(self.name)
+        except StepwellError:
+            return False
 
     def __repr__(self) -> str:
         return f"<Stepwell {shown_url(self.database.url)}>"
@@ -290,6 +309,7 @@ class Stepwell(Loadable):
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
         self.workflows.check()
+        self.schedules.reconcile_once()
         self.main_processes.apply_to_workers()
         if settings.get("strategy") is None:
             settings["strategy"] = self.main_processes.strategy()
@@ -305,7 +325,8 @@ class Stepwell(Loadable):
         return ReaperPart(self.reaper(**options), self.database)
 
     def scheduler_part(self) -> Part:
-        """A scheduler, as part of a crew."""
+        """A scheduler, as part of a crew; first writes the schedules that the code declares."""
+        self.schedules.reconcile_once()
         return SchedulerPart(self.schedules.scheduler(), self.database)
 
     def retention_part(self) -> Part:

@@ -12,13 +12,15 @@ from stepwell.cli.output import Cell, Output
 from stepwell.cli.overview_commands import breaker_line
 from stepwell.cli.settings import non_default_settings, retention_options
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import counted, shorten, to_json
+from stepwell.cli.text import clean, counted, exact, shorten, to_json
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
     from stepwell.operate.retention import RetentionStatus
+    from stepwell.schedule.alarms import Missed
     from stepwell.store.engine.reading import LaneCount, SetAside
 
+_PROBLEMS = ("violations", "ledger_gaps", "repairs", "unserved", "overdue")
 _KINDS = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
@@ -41,9 +43,10 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
             found |= _environment(app, ctx.obj)
         if whole or invariants:
             found["violations"] = app.check_invariants()
+            found["ledger_gaps"] = app.schedules.check_ledger()
         if whole or sweep:
             found["repairs"] = app.sweep()
-    healthy = not (found.get("violations") or found.get("repairs") or found.get("unserved"))
+    healthy = not any(found.get(problem) for problem in _PROBLEMS)
     healthy = healthy and not ("retention" in found and found["retention"].is_behind)
     if as_json:
         click.echo(to_json({"healthy": healthy, **found}))
@@ -57,6 +60,7 @@ def _environment(app: Stepwell, target: Target) -> dict[str, Any]:
     from stepwell.store.migrate import applied_version, known_migrations
 
     database = app.reader.database_version()
+    listed = app.schedules.list()
     return {
         "stepwell": __version__,
         "python": sys.version.split()[0],
@@ -67,6 +71,8 @@ def _environment(app: Stepwell, target: Target) -> dict[str, Any]:
         "workers": len(app.stats().workers),
         "unserved": app.reader.unserved_lanes(),
         "set_aside": app.reader.set_aside(),
+        "schedules": {"all": len(listed), "disabled": sum(not each.definition.enabled for each in listed)},
+        "overdue": app.schedules.overdue(),
         "retention": _retention(app, target),
         "settings": non_default_settings(target.config),
     }
@@ -90,12 +96,15 @@ def _write(output: Output, found: dict[str, Any]) -> None:
                 ("live workers", str(found["workers"])),
                 ("unserved work", _unserved(found["unserved"])),
                 *_set_aside(found["set_aside"]),
+                *_schedules(found["schedules"], found["overdue"]),
                 ("retention", (str(found["retention"]), "bold red" if found["retention"].is_behind else "")),
                 *_settings(found["settings"]),
             ]
         )
     if "violations" in found:
         _write_findings(output, "invariants", [str(violation) for violation in found["violations"]], "OK")
+    if "ledger_gaps" in found:
+        _write_findings(output, "slot ledger", [str(gap) for gap in found["ledger_gaps"]], "OK, complete")
     if "repairs" in found:
         repairs = [f"step {finding.step_id}: {finding.finding}" for finding in found["repairs"]]
         _write_findings(output, "bookkeeping", repairs, "OK, no repairs needed")
@@ -123,6 +132,17 @@ def _set_aside(rows: list[SetAside]) -> list[tuple[str, Cell]]:
     if len(rows) > 10:
         lines.append(f"and {len(rows) - 10:,} more (--json prints them)")
     return [("set aside" if place == 0 else "", (line, "yellow")) for place, line in enumerate(lines)]
+
+
+def _schedules(counts: dict[str, int], overdue: list[Missed]) -> list[tuple[str, Cell]]:
+    """How many there are, and those without a success within their `expect_within`."""
+    lines: list[Cell] = [f"{counts['all']:,} ({counts['disabled']:,} disabled)" if counts["all"] else "none"]
+    for each in overdue[:10]:
+        text = f"{each.schedule}: no success since its slot {exact(each.first_slot)}; expected within"
+        lines.append((f"{clean(text)} {each.expect_within:g} s", "bold red"))
+    if len(overdue) > 10:
+        lines.append((f"and {len(overdue) - 10:,} more (--json prints them)", "bold red"))
+    return [("schedules" if place == 0 else "", line) for place, line in enumerate(lines)]
 
 
 def _write_findings(output: Output, what: str, findings: list[str], when_none: str) -> None:

@@ -1,44 +1,32 @@
-"""Schedules: `schedules` and its commands, and `scheduler`, which decides their slots."""
+"""Schedules: `schedules` with its commands that look, and `scheduler`, which decides slots. `schedule_changes` acts."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from stepwell.cli.apps import load_named_app
-from stepwell.cli.enqueue_commands import json_object
 from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.output import Cell, Column, Output
-from stepwell.cli.parameters import who_and_why_options
+from stepwell.cli.schedule_changes import CHANGES
+from stepwell.cli.schedule_parameters import app_option, moment, open_app, slot_text
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import age, clean, counted, exact, to_json
+from stepwell.cli.text import age, clean, counted, to_json
 
 if TYPE_CHECKING:
-    from stepwell import Stepwell
-    from stepwell.schedule.schedules import Schedule
-
-app_option = click.option("--app", "app_name", metavar="MODULE:NAME", help="The app with the jobs and workflows.")
-
-
-def _open(target: Target, app_name: str | None) -> Stepwell:
-    """The app if one is named, else the database alone: workers have recorded the jobs."""
-    return load_named_app(target, app_name) if app_name else target.open()
-
-
-def _moment(text: str) -> datetime:
-    """A time of the command line; without a zone, in UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r}: expected a time like 2026-03-29T02:30 or 2026-03-29T02:30+02:00") from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    from stepwell.schedule.schedule import Schedule
+    from stepwell.store.engine.schedules import ChangeRow
+    from stepwell.store.engine.slots import SlotRow
 
 
 @click.group()
 def schedules() -> None:
-    """Schedules: list, add, change and run them."""
+    """Schedules: what runs when. Times without a zone are those of the schedule."""
+
+
+for _command in CHANGES:
+    schedules.add_command(_command)
 
 
 @schedules.command("list")
@@ -46,9 +34,10 @@ def schedules() -> None:
 @json_option
 @click.pass_obj
 def list_schedules(target: Target, as_json: bool) -> None:
-    """List schedules with their next slot."""
+    """List schedules with their next slot; those without a success in time (`expect_within`) are marked."""
     with target.open() as app:
         found, now = app.schedules.list(), app.database.now()
+        overdue = {each.schedule for each in app.schedules.overdue()}
     if as_json:
         click.echo(to_json(found))
         return
@@ -66,9 +55,9 @@ def list_schedules(target: Target, as_json: bool) -> None:
             clean(each.definition.expression),
             clean(each.definition.zone),
             clean(each.definition.handler),
-            "-" if each.next_slot is None else exact(each.next_slot, now),
+            "-" if each.next_slot is None else age(each.next_slot, now),
             "-" if each.last_success is None else age(each.last_success, now),
-            _state(each),
+            ("overdue: no success in time", "bold red") if each.name in overdue else _state(each),
         ]
         for each in found
     ]
@@ -84,203 +73,99 @@ def _state(schedule: Schedule) -> Cell:
 
 @schedules.command()
 @click.argument("name")
+@click.option("-n", "count", default=10, show_default=True, type=click.IntRange(1, 1_000), help="How many slots.")
 @database_option
 @json_option
 @click.pass_obj
-def show(target: Target, name: str, as_json: bool) -> None:
+def show(target: Target, name: str, count: int, as_json: bool) -> None:
     """Show one schedule: its definition, its newest slots and its changes."""
     with target.open() as app:
-        found, slots, changes = app.schedules.get(name), app.schedules.slots(name), app.schedules.changes(name)
+        found, changes = app.schedules.get(name), app.schedules.changes(name)
+        slots = app.schedules.slots(name, limit=count)
         upcoming, now = app.schedules.next(name), app.database.now()
+        executions = app.schedules.executions(name, limit=2 * count)
     if as_json:
-        click.echo(to_json({"schedule": found, "next": upcoming, "slots": slots, "changes": changes}))
+        parts = {"schedule": found, "next": upcoming, "slots": slots, "executions": executions, "changes": changes}
+        click.echo(to_json(parts))
         return
     output = Output()
-    definition = found.definition
-    output.fields([
-        ("schedule", clean(found.name)),
-        ("expression", clean(f"{definition.expression} ({definition.zone})")),
-        ("starts", clean(f"{definition.target} {definition.handler} {to_json(definition.params)}")),
-        ("state", _state(found)),
-        ("next", ", ".join(exact(slot, now) for slot in upcoming[:3])),
-    ])  # fmt: skip
-    output.line()
+    output.fields(_fields(found, upcoming, now))
+    output.heading("Newest slots")
+    if not slots:
+        output.line("none yet")
+    zone = found.definition.zone
+    statuses = {each.id: each.status for each in executions}
     for row in slots:
-        until = "" if row.until_slot == row.slot else f" to {exact(row.until_slot, now)}"
-        why = f"  {clean(row.reason)}: {clean(row.detail or '')}" if row.reason else f"  execution {row.execution_id}"
-        output.line(f"{exact(row.slot, now)}{until}  {row.outcome}{why}")
-    output.line()
+        output.line(_slot_line(row, zone, statuses))
+    if others := [each for each in executions if each.kind != "slot"]:
+        output.heading("Manual runs and backfills")
+        for each in reversed(others):
+            of = "" if each.slot is None else f" of {slot_text(each.slot, zone)}"
+            who = clean(f"by {each.requested_by}" + (f" ({each.reason})" if each.reason else ""))
+            output.line(f"{slot_text(each.created_at, zone)}  {each.kind}{of} {who}: execution {each.id} {each.status}")
+    output.heading("Changes")
     for change in changes:
-        why = f": {clean(change.reason)}" if change.reason else ""
-        output.line(f"{exact(change.changed_at, now)}  {change.kind} by {clean(change.actor)}{why}")
+        output.line(_change_line(change, zone))
 
 
-_SETTINGS = (
-    click.option("--tz", help="The time zone, like Europe/Berlin."),
-    click.option("--params", type=json_object, metavar="JSON", help="The arguments of the job, or the context."),
-    click.option("--description", help="What it is for."),
-    click.option("--max-retry", type=int, help="Attempts in all."),
-    click.option("--timeout", "timeout_seconds", type=int, metavar="S", help="Seconds after which a run is ended."),
-    click.option("--misfire", type=click.Choice(["skip", "once", "all"]), help="What to do about missed slots."),
-    click.option("--misfire-limit", type=int, help="How many missed slots `all` fires at most."),
-    click.option("--start-deadline", type=float, metavar="S", help="How late a slot may begin."),
-    click.option("--overlap/--no-overlap", "allow_overlap", default=None, help="Whether executions may overlap."),
-    click.option("--jitter", type=float, metavar="S", help="Delay each step by up to this."),
-    click.option("--expect-within", type=float, metavar="S", help="Alarm if a slot has not succeeded by then."),
-)
+def _fields(found: Schedule, upcoming: list[datetime], now: datetime) -> list[tuple[str, Cell]]:
+    definition = found.definition
+    defaults = type(definition)(expression=definition.expression, handler=definition.handler)
+    shown = ("expression", "handler", "zone", "target", "params", "description", "enabled")
+    others = [
+        f"{field} = {clean(getattr(definition, field))}"
+        for field in definition.__struct_fields__
+        if field not in shown and getattr(definition, field) != getattr(defaults, field)
+    ]
+    overridden = [
+        f"{field} by {each.who}" + (f" ({each.why})" if each.why else "") for field, each in found.overrides.items()
+    ]
+    rows: list[tuple[str, Cell]] = [
+        ("schedule", clean(found.name)),
+        ("description", clean(definition.description or "")),
+        ("expression", clean(f"{definition.expression}  ({found.text()})")),
+        ("starts", clean(f"{definition.target} {definition.handler} {to_json(definition.params)}")),
+        ("settings", ", ".join(others) or "the defaults"),
+        ("state", _state(found)),
+        ("next", clean(slot_text(upcoming[0], definition.zone, now)) if upcoming and definition.enabled else "-"),
+        ("last success", slot_text(found.last_success, definition.zone, now) if found.last_success else "none"),
+    ]
+    if found.declared is not None:
+        rows.append(("declared by", clean(f"the code of {found.app}")))
+    if overridden:
+        rows.append(("overridden", clean(", ".join(overridden))))
+    return rows
 
 
-def _settings(function: Any) -> Any:
-    for option in reversed(_SETTINGS):
-        function = option(function)
-    return function
+def _slot_line(row: SlotRow, zone: str, statuses: dict[int, str]) -> str:
+    until = "" if row.until_slot == row.slot else f" to {slot_text(row.until_slot, zone)}"
+    if row.outcome == "fired":
+        status = statuses.get(row.execution_id or 0, "")
+        return f"{slot_text(row.slot, zone)}  execution {row.execution_id} {status}".rstrip()
+    detail = f" ({clean(row.detail)})" if row.detail else ""
+    return f"{slot_text(row.slot, zone)}{until}  skipped: {clean(row.reason or '')}{detail}"
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _change_line(change: ChangeRow, zone: str) -> str:
+    from stepwell.schedule.definition import changed_fields, decoded
 
-
-@schedules.command()
-@click.argument("name")
-@click.argument("expression")
-@click.argument("handler", metavar="JOB")
-@click.option("--workflow", is_flag=True, help="JOB is a workflow: `namespace.name`.")
-@_settings
-@who_and_why_options
-@app_option
-@database_option
-@json_option
-@click.pass_obj
-def add(
-    target: Target, /, name: str, expression: str, handler: str, workflow: bool, who: str, why: str | None,
-    app_name: str | None, as_json: bool, **options: Any,
-) -> None:  # fmt: skip
-    """Add a schedule that starts JOB at the times of a cron EXPRESSION."""
-    with _open(target, app_name) as app:
-        settings = {"target": "workflow" if workflow else "job", **_given(options)}
-        made = app.schedules.create(name, expression, handler, who=who, why=why, **settings)
-        now = app.database.now()
-    if as_json:
-        click.echo(to_json(made))
-        return
-    upcoming = "never" if made.next_slot is None else exact(made.next_slot, now)
-    Output().line(f"schedule {clean(name)} is added; its first slot is {upcoming}")
-
-
-@schedules.command()
-@click.argument("name")
-@click.option("--expression", help="The cron expression.")
-@click.option("--handler", metavar="JOB", help="The job or workflow.")
-@click.option("--preview", is_flag=True, help="Only show the next slots before and after.")
-@_settings
-@who_and_why_options
-@app_option
-@database_option
-@json_option
-@click.pass_obj
-def edit(
-    target: Target, /, name: str, preview: bool, who: str, why: str | None, app_name: str | None, as_json: bool,
-    **options: Any,
-) -> None:  # fmt: skip
-    """Change a schedule and show its next slots before and after. The past never fires."""
-    with _open(target, app_name) as app:
-        done = app.schedules.edit(name, who=who, why=why, preview=preview, **_given(options))
-        now = app.database.now()
-    if as_json:
-        click.echo(to_json(done))
-        return
-    output = Output()
-    output.line(f"{'would change' if preview else 'changed'}: {', '.join(done.changed) or 'nothing'}")
-    output.table(
-        [Column("BEFORE"), Column("AFTER")],
-        [[exact(before, now), exact(after, now)] for before, after in zip(done.before, done.after, strict=False)],
-    )
-
-
-def _acting(name: str, text: str, done: str) -> None:
-    @schedules.command(name, help=text)
-    @click.argument("schedule")
-    @who_and_why_options
-    @database_option
-    @json_option
-    @click.pass_obj
-    def act(target: Target, schedule: str, who: str, why: str | None, as_json: bool) -> None:
-        with target.open() as app:
-            found = getattr(app.schedules, name)(schedule, who=who, why=why)
-        if as_json:
-            click.echo(to_json(found))
-            return
-        Output().line(f"schedule {clean(schedule)} is {done}")
-
-
-_acting("enable", "Enable a schedule; what it missed meanwhile does not fire.", "enabled")
-_acting("disable", "Disable a schedule; executions that exist are not affected.", "disabled")
-_acting("reset", "Give what an operator overrode back to the code that declares it.", "as the code declares it")
-
-
-@schedules.command()
-@click.argument("name")
-@click.option("--force", is_flag=True, help="Cancel live executions.")
-@who_and_why_options
-@database_option
-@json_option
-@click.pass_obj
-def delete(target: Target, name: str, force: bool, who: str, why: str | None, as_json: bool) -> None:
-    """Delete a schedule with its executions and its ledger."""
-    with target.open() as app:
-        app.schedules.delete(name, who=who, why=why, force=force)
-    if as_json:
-        click.echo(to_json({"deleted": name}))
-        return
-    Output().line(f"schedule {clean(name)} is deleted")
-
-
-@schedules.command()
-@click.argument("name")
-@who_and_why_options
-@app_option
-@database_option
-@json_option
-@click.pass_obj
-def run(target: Target, name: str, who: str, why: str | None, app_name: str | None, as_json: bool) -> None:
-    """Run a schedule now, beside its slots."""
-    with _open(target, app_name) as app:
-        made = app.schedules.run_now(name, who=who, why=why)
-    if as_json:
-        click.echo(to_json(made))
-        return
-    Output().line(f"execution {made.id} is {made.status}")
-
-
-@schedules.command()
-@click.argument("name")
-@click.argument("first", metavar="FROM", type=_moment)
-@click.argument("last", metavar="TO", type=_moment)
-@click.option("--preview", is_flag=True, help="Only show which slots would run.")
-@who_and_why_options
-@app_option
-@database_option
-@json_option
-@click.pass_obj
-def backfill(
-    target: Target, /, name: str, first: datetime, last: datetime, preview: bool, who: str, why: str | None,
-    app_name: str | None, as_json: bool,
-) -> None:  # fmt: skip
-    """Run the slots of a period that have neither succeeded nor are about to run."""
-    with _open(target, app_name) as app:
-        done = app.schedules.backfill(name, first, last, who=who, why=why, preview=preview)
-    if as_json:
-        click.echo(to_json({"slots": done.slots, "passed_over": len(done.passed_over), "executions": done.executions}))
-        return
-    Output().line(
-        f"{counted(len(done.slots), 'slot')} {'would run' if preview else 'will run'}, "
-        f"{len(done.passed_over)} passed over"
+    what = ""
+    if change.before is not None and change.after is not None:
+        before, after = decoded(change.before), decoded(change.after)
+        what = ", ".join(
+            f"{field} from {getattr(before, field)!r} to {getattr(after, field)!r}"
+            for field in changed_fields(before, after)
+            if field != "enabled"
+        )
+    why = f" ({change.reason})" if change.reason else ""
+    return clean(
+        f"{slot_text(change.changed_at, zone)}  {change.kind} by {change.actor}{why}{': ' if what else ''}{what}"
     )
 
 
 @schedules.command("next")
 @click.argument("name")
-@click.option("-n", "count", default=10, show_default=True, type=click.IntRange(1, 1_000))
+@click.option("-n", "count", default=10, show_default=True, type=click.IntRange(1, 1_000), help="How many.")
 @database_option
 @json_option
 @click.pass_obj
@@ -288,11 +173,41 @@ def next_slots(target: Target, name: str, count: int, as_json: bool) -> None:
     """Show the next slots."""
     with target.open() as app:
         found, now = app.schedules.next(name, count), app.database.now()
+        schedule = app.schedules.get(name)
     if as_json:
         click.echo(to_json(found))
         return
+    output = Output()
+    if not found:
+        output.line((clean(f"none: {schedule.text()}"), "yellow"))
+    elif not schedule.definition.enabled:
+        output.line((clean(f"{name} is disabled; if it were enabled, it would run at:"), "yellow"))
     for slot in found:
-        Output().line(exact(slot, now))
+        output.line(slot_text(slot, schedule.definition.zone, now))
+
+
+@schedules.command()
+@click.argument("name")
+@click.option(
+    "--at", "at", type=moment, required=True, metavar="TIME",
+    help="Like 2026-03-29T02:30 (in the zone of the schedule) or 2026-03-29T02:30+02:00.",
+)  # fmt: skip
+@database_option
+@json_option
+@click.pass_obj
+def explain(target: Target, name: str, at: datetime, as_json: bool) -> None:
+    """Explain why a schedule ran, or did not run, at a time."""
+    with target.open() as app:
+        found = app.schedules.explain(name, at)
+        zone = "UTC" if found.verdict == "deleted" else app.schedules.get(name).definition.zone
+    if as_json:
+        click.echo(to_json(found))
+        return
+    output = Output()
+    output.line((clean(f"{name} at {slot_text(found.at, zone)}"), "bold"))
+    output.line(clean(found.text))
+    for fact in found.facts:
+        output.line(f"  {clean(fact)}")
 
 
 @click.command()
@@ -309,7 +224,7 @@ def scheduler(target: Target, /, once: bool, app_name: str | None, **log: Any) -
     from stepwell.cli.crews import crew_of
 
     start_log(target.config, **log)
-    with _open(target, app_name or target.config.app.name) as app:
+    with open_app(target, app_name) as app:
         if once:
             click.echo(f"{counted(app.schedules.run_once(), 'execution')} created.")
             return

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stepwell.dispatch.tick import TickOptions
     from stepwell.operate.reaper import ReaperOptions
     from stepwell.operate.retention import RetentionOptions
+    from stepwell.schedule.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +40,7 @@ _SETTINGS: Final = {
     # Its slots and its strategy are those of the main processes; it stays until its tasks have ended.
     "heartbeat": {name: _WORKER[name] for name in ("app_name", "executor", "lease", "max_memory")} | _LOG,
     "reaper": _LOG,
+    "scheduler": {"app_name": "app.name"} | _LOG,
     "web": {
         "app_name": "app.name",
         "host": "web.host",
@@ -99,6 +101,19 @@ def reaper_options(config: Config) -> ReaperOptions:
         "dead_worker_retention_seconds": settings.dead_worker_retention_seconds,
         "rescues": settings.rescues,
     }
+
+
+def scheduler_options(config: Config) -> Options:
+    """What a scheduler takes from the configuration, and the checks of expressions."""
+    from stepwell.schedule.options import Options
+
+    settings = config.scheduler
+    return Options(
+        poll_interval_seconds=settings.poll_interval_seconds,
+        max_sleep_seconds=settings.max_sleep_seconds,
+        min_cron_interval_seconds=settings.min_cron_interval_seconds,
+        misfire_grace_seconds=settings.misfire_grace_seconds,
+    )
 
 
 def retention_options(config: Config, options: RetentionOptions) -> RetentionOptions:

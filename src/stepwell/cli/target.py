@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from stepwell.cli.errors import Misuse
+from stepwell.cli.settings import scheduler_options
 from stepwell.model.errors import ConfigError
 from stepwell.model.redaction import shown_url
 
@@ -59,6 +60,7 @@ class Target:
         """The app with the settings that it needs before it is opened."""
         app.database.max_connections = self.config.database.max_connections
         app.database.idle_seconds = self.config.database.idle_seconds
+        app.schedules.options = scheduler_options(self.config)
         app.redaction = app.redaction.with_names(self.config.redaction.names)
         if declare_queues:
             app.queues.add(self.config.app.queues)

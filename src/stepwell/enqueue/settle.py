@@ -44,7 +44,9 @@ def settle(draft: NewStep, arguments: str, declared: Declaration | None) -> Sett
         if draft.concurrency_key is None:
             settings["concurrency_key"] = _key(declared, arguments)
     settings |= non_default_settings(draft)
-    return SettledStep(action=draft.action, arguments=draft.arguments, made_of=draft, **settings)
+    return SettledStep(
+        action=draft.action, arguments=draft.arguments, made_of=draft, belongs_to=draft.belongs_to, **settings
+    )
 
 
 def _key(declared: Declaration, arguments: str) -> str | None:

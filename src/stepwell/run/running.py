@@ -14,11 +14,12 @@ from stepwell.model import codec
 from stepwell.model.claimed import ClaimedStep
 from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
-from stepwell.model.features import WORKFLOW
+from stepwell.model.features import SCHEDULE, WORKFLOW
 from stepwell.model.step import StepRef
 from stepwell.run.children import NewChildren
 from stepwell.run.facts import StepFacts
 from stepwell.run.results import Results, as_results
+from stepwell.run.scheduled_run import ScheduledRun, read_scheduled_run
 from stepwell.run.supervision import Channel, LeaseLost, level_name
 from stepwell.run.workflow_request import WorkflowRequest, read_request
 from stepwell.store.engine import reading
@@ -38,6 +39,7 @@ class RunningStep(StepFacts):
         "_checkpoint",
         "_children",
         "_clock",
+        "_schedule",
         "_started",
         "_workflow",
         "arguments",
@@ -55,6 +57,7 @@ class RunningStep(StepFacts):
         self._children: NewChildren | None = None  # most have none
         self._checkpoint = facts.checkpoint
         self._workflow: WorkflowRequest | None = None  # read when it is asked for
+        self._schedule: ScheduledRun | None = None  # read when it is asked for
         self.running_steps: RunningSteps | None = None  # of the app that runs it; set when the run starts
         self.reached: str | None = facts.stage  # where the next attempt would start
         self.recorded: str | None = facts.response  # the result stored by an earlier attempt, or by this one
@@ -104,6 +107,16 @@ class RunningStep(StepFacts):
         if self._workflow is None and self._facts.belongs_to == WORKFLOW and self.running_steps is not None:
             self._workflow = read_request(self.running_steps.database, self.workflow_id)
         return self._workflow
+
+    @property
+    def schedule(self) -> ScheduledRun | None:
+        """The schedule that started this step or its workflow: its name, the slot, the previous success; or None.
+
+        Read from the database by the first use.
+        """
+        if self._schedule is None and self._facts.belongs_to in (SCHEDULE, WORKFLOW) and self.running_steps is not None:
+            self._schedule = read_scheduled_run(self.running_steps.database, self.id, self.workflow_id)
+        return self._schedule
 
     # commands ---------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -44,14 +45,18 @@ def run_now(tx: Transaction, engine: ScheduleEngine, cron: CronRow, by: Author) 
     return found
 
 
-def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetime) -> Backfill:
+def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetime, now: datetime) -> Backfill:
+    """Which slots a backfill runs. Those that a scheduler is still to decide about are left to it."""
+    zone = ZoneInfo(recorded(cron).zone)
+    first, last = (each if each.tzinfo else each.replace(tzinfo=zone) for each in (first, last))
     for moment in (first, last):
         if (problem := problem_of_moment(moment)) is not None:
             raise ActionRefused(f"the period {problem}; nothing was created")
-    first, last = in_utc(first), in_utc(last)
+    decided = cron.last_slot if cron.next_slot is not None and cron.last_slot is not None else now
+    first, last = in_utc(first), min(in_utc(last), decided, now)
     taken: dict[datetime, str] = {}
     for row in executions.executions_of_slots(tx, job_id=cron.id, first=first, last=last):
-        if row.status in _PASSED_OVER and row.id not in _never_began(tx, cron, row.slot):
+        if row.status in _PASSED_OVER:
             taken[row.slot] = row.status
     found = []
     for slot in timetable_of(cron).slots(first - _MICROSECOND, last):
@@ -68,33 +73,26 @@ def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetim
 def backfill(
     tx: Transaction, engine: ScheduleEngine, cron: CronRow, first: datetime, last: datetime, by: Author
 ) -> Backfill:
-    plan = plan_backfill(tx, cron, first, min(last, by.now))
+    plan = plan_backfill(tx, cron, first, last, by.now)
     if not plan.slots:
         return plan
     definition = recorded(cron)
     _refuse_overlap(tx, cron, len(plan.slots))
-    work = engine.executions.work_of(cron, definition, None, by.now)
     wanted = [
         Wanted(
             cron,
             definition,
             moment,
             slot,
-            work if place == 0 else engine.executions.work_of(cron, definition, None, by.now),
+            engine.executions.work_of(cron, definition, None, by.now),
             kind="backfill",
             requested_by=by.actor,
             reason=by.why,
         )
-        for place, (slot, moment) in enumerate(zip(plan.slots, _times(tx, cron, by.now, len(plan.slots)), strict=True))
+        for slot, moment in zip(plan.slots, _times(tx, cron, by.now, len(plan.slots)), strict=True)
     ]
     made = engine.executions.create(tx, wanted, by.now)
     return Backfill(slots=plan.slots, passed_over=plan.passed_over, executions=sorted(made.values()))
-
-
-def _never_began(tx: Transaction, cron: CronRow, slot: datetime) -> tuple[int, ...]:
-    """The execution of a slot that was skipped before it began: the ledger says so, its status does not."""
-    row = slots.slot_row(tx, job_id=cron.id, slot=slot)
-    return (row.execution_id,) if row is not None and row.outcome == "skipped" and row.execution_id else ()
 
 
 def _times(tx: Transaction, cron: CronRow, now: datetime, count: int) -> Iterator[datetime]:

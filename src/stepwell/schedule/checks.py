@@ -56,7 +56,7 @@ def _of_handler(targets: Targets, tx: Transaction, definition: Definition) -> It
             if (workflow := targets.workflow(definition.handler)) is not None:
                 workflow.prepared(definition.params, {})
             elif not targets.is_recorded(tx, definition.handler):
-                yield f"unknown workflow {definition.handler!r}; start it once, or name the app that declares it"
+                yield f"unknown workflow {definition.handler!r}; start it once, or use the app that declares it (--app)"
         elif definition.handler in targets.jobs:
             targets.jobs.draft(definition.handler, definition.params, {})
         elif not schedules.known_handlers(tx, names=[definition.handler]):

@@ -58,7 +58,7 @@ class Due:
         if not self.definition.enabled:
             return list(self._gap(self.until, DISABLED, disabled_by))
         old = min(self.until, self.now - self.grace - _MICROSECOND)  # a slot of exactly the age of the grace is on time
-        entries = [*self._missed(old)] if old > self.after else []
+        entries = [*self._missed(old, busy)] if old > self.after else []
         fired = [entry.slot for entry in entries if isinstance(entry, Fired)]
         live = None if busy is None else f"execution {busy}"
         if fired:
@@ -75,10 +75,9 @@ class Due:
                 live = live or f"the execution of {shown(slot)}"
         return entries
 
-    def _missed(self, until: datetime) -> Iterator[Fired | Skipped]:
+    def _missed(self, until: datetime, busy: int | None) -> Iterator[Fired | Skipped]:
         """The slots that are older than the grace, as the misfire policy says."""
-        limit = {"skip": 0, "once": 1, "all": self.definition.misfire_limit}[self.definition.misfire]
-        newest = self._newest(until, limit)
+        newest = self._newest(until, self._misfire_limit())
         before = newest[0] - _MICROSECOND if newest else until
         yield from self._gap(before, MISFIRE, f"misfire policy {self.definition.misfire}")
         for slot in newest:
@@ -86,8 +85,19 @@ class Due:
                 continue
             elif self._is_too_late(slot):
                 yield Skipped(slot, slot, START_DEADLINE, self._lateness(slot))
+            elif busy is not None and self._cannot_wait:
+                yield Skipped(slot, slot, OVERLAP, f"overlaps with execution {busy}")
             else:
                 yield Fired(slot)
+
+    @property
+    def _cannot_wait(self) -> bool:
+        """Steps wait for each other by their concurrency key; workflows have none."""
+        return self.definition.target == "workflow" and not self.definition.allow_overlap
+
+    def _misfire_limit(self) -> int:
+        limit = {"skip": 0, "once": 1, "all": self.definition.misfire_limit}[self.definition.misfire]
+        return min(limit, 1) if self._cannot_wait else limit
 
     def _newest(self, until: datetime, limit: int) -> list[datetime]:
         found: list[datetime] = []
@@ -108,8 +118,8 @@ class Due:
                 yield Skipped(first, last, reason, detail)
 
     def _is_too_late(self, slot: datetime) -> bool:
-        deadline = self.definition.start_deadline
-        return deadline is not None and (self.now - slot).total_seconds() > deadline
+        deadline = self.definition.start_deadline  # it counts from the moment to which jitter delays the step
+        return deadline is not None and (self.now - slot).total_seconds() > deadline + self.definition.jitter
 
     def _lateness(self, slot: datetime) -> str:
         late = (self.now - slot).total_seconds()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
@@ -27,7 +28,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     handler: str  # the name of a job, or of a workflow as `namespace.name`
     zone: str = "UTC"
     target: Target = "job"
-    params: dict[str, Any] = {}
+    params: Any = msgspec.field(default_factory=dict)  # an object; plain SQL may write anything
     description: str | None = None
     enabled: bool = True
     max_retry: int = MAX_RETRY  # attempts in all
@@ -52,6 +53,7 @@ FIELDS: Final = Definition.__struct_fields__
 # What an operator steers even if code declares the schedule.
 OF_OPERATORS: Final = frozenset({"enabled"})
 
+_NO_NUMBER: Final = -1.0  # refused by the checks
 _COLUMNS: Final = {
     "expression": "cron_expression",
     "handler": "handler_name",
@@ -67,7 +69,13 @@ def decoded(text: str) -> Definition:
 def of_row(row: CronRow) -> Definition:
     """The definition in the columns of a row; plain SQL may have written anything into them."""
     values = {name: getattr(row, _COLUMNS.get(name, name)) for name in FIELDS if name != "params"}
-    return Definition(params=_params(row.handler_params), **values)
+    finite: dict[str, Any] = {name: _NO_NUMBER if _is_odd(value) else value for name, value in values.items()}
+    return Definition(params=_params(row.handler_params), **finite)
+
+
+def _is_odd(value: object) -> bool:
+    """PostgreSQL stores NaN and infinity, which JSON does not have."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def recorded(row: CronRow) -> Definition:
@@ -85,7 +93,7 @@ def _params(text: str | None) -> Any:
 def columns_of(definition: Definition) -> dict[str, Any]:
     """The definition as parameters of the verbs that write it."""
     values = {name: getattr(definition, name) for name in FIELDS}
-    params: Any = definition.params  # of plain SQL: perhaps a text that is no JSON
+    params = definition.params  # of plain SQL: perhaps a text that is no JSON
     values["params"] = params if isinstance(params, str) else codec.encode(params) if params else None
     values["enabled"], values["allow_overlap"] = int(definition.enabled), int(definition.allow_overlap)
     return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
@@ -10,7 +10,17 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from stepwell.model.errors import ActionRefused, CronParseError
-from stepwell.schedule.definition import Definition, columns_of, recorded, seed_of, timetable, timetable_of
+from stepwell.schedule.alarms import next_check
+from stepwell.schedule.definition import (
+    OF_OPERATORS,
+    Definition,
+    columns_of,
+    decoded,
+    recorded,
+    seed_of,
+    timetable,
+    timetable_of,
+)
 from stepwell.schedule.executing import Executions
 from stepwell.schedule.settling import Settler
 from stepwell.store import Transaction
@@ -52,6 +62,16 @@ def overrides_of(row: CronRow) -> dict[str, Override]:
     return msgspec.json.decode(row.overrides, type=dict[str, Override])
 
 
+def overrides_after(row: CronRow, after: Definition, changed: Sequence[str], by: Author) -> dict[str, Override]:
+    """The overrides of a schedule that code declares, after an edit. A field with the value of the code is none."""
+    kept = overrides_of(row)
+    if row.declared is None:
+        return kept
+    declared = decoded(row.declared)
+    made = {name: Override(by.actor, by.now, by.why) for name in changed if name not in OF_OPERATORS}
+    return {name: each for name, each in (kept | made).items() if getattr(after, name) != getattr(declared, name)}
+
+
 class Editor:
     def __init__(self, settler: Settler, executions: Executions) -> None:
         self._settler = settler
@@ -85,12 +105,14 @@ class Editor:
             recorded=definition.encoded(),
             last_slot=by.now,
             next_slot=upcoming,
-            expect_at=_expect_at(definition, upcoming),
+            expect_at=None
+            if definition.expect_within is None or upcoming is None
+            else upcoming + timedelta(seconds=definition.expect_within),
             now=by.now,
         )
         if cron_id is None:
             return None
-        self._record(tx, cron_id, name, "created", by, 1, None, definition)
+        self._record(tx, cron_id, name, "created", by, 1, None, definition, by.now)
         return schedules.cron_by_id(tx, id=cron_id)
 
     def write(
@@ -111,11 +133,9 @@ class Editor:
         moment = at or by.now
         last_slot = self._settle(tx, row, by.now, moment)
         before = None if row.recorded is None else recorded(row)
-        if before is None or before.timing() != definition.timing():
-            last_slot = moment
-            expected_from: datetime | None = moment
-        else:
-            expected_from = row.expected_from or moment
+        is_retimed = before is None or before.timing() != definition.timing()
+        if is_retimed:
+            last_slot = max(last_slot, moment)
         upcoming = _upcoming(row, definition, max(last_slot, moment))
         schedules.write_definition(
             tx,
@@ -131,17 +151,16 @@ class Editor:
             last_slot=last_slot,
             next_slot=upcoming,
             ledger_from=row.ledger_from or moment,
-            expected_from=expected_from,
-            expect_at=_expect_at(definition, upcoming),
+            **_expectation(row, None if is_retimed else before, definition, moment),
             now=by.now,
         )
-        self._record(tx, row.id, row.name, kind, by, row.revision + 1, before, definition)
+        self._record(tx, row.id, row.name, kind, by, row.revision + 1, before, definition, moment)
         changed = schedules.cron_by_id(tx, id=row.id)
         assert changed is not None
         return changed
 
     def delete(self, tx: Transaction, row: CronRow, by: Author) -> None:
-        self._record(tx, row.id, row.name, "deleted", by, row.revision, recorded(row), None)
+        self._record(tx, row.id, row.name, "deleted", by, row.revision, recorded(row), None, by.now)
         schedules.delete_cron(tx, id=row.id)
 
     def _settle(self, tx: Transaction, row: CronRow, now: datetime, until: datetime) -> datetime:
@@ -170,7 +189,9 @@ class Editor:
         revision: int,
         before: Definition | None,
         after: Definition | None,
+        at: datetime,
     ) -> None:
+        """`at` is the moment from which the new definition is in force."""
         schedules.record_change(
             tx,
             job_id=cron_id,
@@ -181,7 +202,7 @@ class Editor:
             revision=revision,
             before=None if before is None else before.encoded(),
             after=None if after is None else after.encoded(),
-            now=by.now,
+            at=at,
         )
 
 
@@ -191,10 +212,14 @@ def _upcoming(row: CronRow, definition: Definition, after: datetime) -> datetime
     return timetable_of(row, definition).after(after)
 
 
-def _expect_at(definition: Definition, upcoming: datetime | None) -> datetime | None:
-    if definition.expect_within is None or upcoming is None:
-        return None
-    return upcoming + timedelta(seconds=definition.expect_within)
+def _expectation(row: CronRow, before: Definition | None, definition: Definition, moment: datetime) -> dict[str, Any]:
+    """From when `expect_within` counts, and when it is checked next; `before` is None if the slots are others now."""
+    if before is not None and before.expect_within == definition.expect_within:
+        return {"expected_from": row.expected_from, "expect_at": row.expect_at}
+    starts_anew = before is None or before.expect_within is None or row.expected_from is None
+    since = moment if starts_anew else row.expected_from
+    newest = max(filter(None, (since, row.last_success)))
+    return {"expected_from": since, "expect_at": next_check(row, definition, newest)}
 
 
 def _disabled(

@@ -83,16 +83,25 @@ class Executions:
         if slot is not None and (delay := delay_of(cron, definition, slot)):
             due = slot + delay
             settings |= {"dispatch_after": due, "delay": None} if due > now else {}
-        draft = self._targets.jobs.draft(definition.handler, definition.params, settings)
+        try:
+            draft = self._targets.jobs.draft(definition.handler, definition.params, settings)
+        except Exception as error:  # also one that the job's own code raised, such as its `concurrency_key`
+            raise JobCreationError(f"{type(error).__name__}: {error}") from error
         return structs.replace(draft, belongs_to=SCHEDULE)
 
     def _workflow(self, cron: CronRow, definition: Definition) -> Prepared:
         workflow = self._targets.workflow(definition.handler)
         if workflow is None:
-            raise JobCreationError(f"this program does not declare the workflow {definition.handler!r}")
-        template, start = workflow.prepared(
-            definition.params, {"initiator": f"schedule {cron.name}", "source_system": "stepwell"}
-        )
+            raise JobCreationError(
+                f"this program does not declare the workflow {definition.handler!r}: use the app that does (--app); "
+                "nothing was created"
+            )
+        try:
+            template, start = workflow.prepared(
+                definition.params, {"initiator": f"schedule {cron.name}", "source_system": "stepwell"}
+            )
+        except Exception as error:
+            raise JobCreationError(f"{type(error).__name__}: {error}") from error
         return Prepared(template, workflow.check(), replace(start, belongs_to=SCHEDULE), workflow.replace)
 
     def create(self, tx: Transaction, wanted: Sequence[Wanted], now: datetime) -> dict[tuple[int, datetime], int]:
@@ -108,10 +117,10 @@ class Executions:
         created = {(row.job_id, row.scheduled_time): row.id for row in made}
         new = [(created[key], each) for each in wanted if (key := (each.cron.id, each.scheduled_time)) in created]
         jobs = [(id, each.work) for id, each in new if isinstance(each.work, NewStep)]
-        links: list[tuple[int, int | None, str]] = []
+        links: list[tuple[int, int | None, str | None]] = []
         if jobs:
             refs = self._creator.create_in(tx, [draft for _, draft in jobs], now)
-            links += [(id, ref.id, ref.uuid) for (id, _), ref in zip(jobs, refs, strict=True)]
+            links += [(id, ref.id, None) for (id, _), ref in zip(jobs, refs, strict=True)]
         for id, each in new:
             if isinstance(each.work, Prepared):
                 links.append((id, None, self._start(tx, each.work, now)))

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import structs
 
-from stepwell.schedule.definition import OF_OPERATORS, changed_fields, decoded, of_row, recorded, seed_of
-from stepwell.schedule.editing import PLAIN_SQL, SCHEDULER, Author, Override, overrides_of
+from stepwell.schedule.definition import Definition, changed_fields, of_row, recorded, seed_of
+from stepwell.schedule.editing import PLAIN_SQL, SCHEDULER, Author, Override, overrides_after
 from stepwell.schedule.engine import ScheduleEngine
 from stepwell.store import Transaction
 from stepwell.store.engine.schedules import CronRow
@@ -36,7 +36,7 @@ class Noticing:
             Author(PLAIN_SQL, why, now),
             "noticed" if row.recorded is not None else "created",
             at=_moment(row, now),
-            overrides=_overrides(row, now),
+            overrides=_overrides(row, of_row(row), now),
             disabled_reason="; ".join(found) or None,
         )
 
@@ -55,10 +55,7 @@ def _moment(row: CronRow, now: datetime) -> datetime:
     return edited if row.last_slot is None else max(edited, min(row.last_slot, now))
 
 
-def _overrides(row: CronRow, now: datetime) -> dict[str, Override]:
+def _overrides(row: CronRow, after: Definition, now: datetime) -> dict[str, Override]:
     """What plain SQL changed of a schedule that code declares is an override like any other."""
-    kept = overrides_of(row)
-    if row.declared is None or row.recorded is None:
-        return kept
-    changed = changed_fields(decoded(row.recorded), of_row(row))
-    return kept | {name: Override(PLAIN_SQL, now) for name in changed if name not in OF_OPERATORS}
+    changed = changed_fields(recorded(row), after)
+    return overrides_after(row, after, changed, Author(PLAIN_SQL, None, now))

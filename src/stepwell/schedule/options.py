@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, TypedDict
+from typing import Final
 
 POLL_INTERVAL_SECONDS: Final = 60.0
 MAX_SLEEP_SECONDS: Final = 300.0
@@ -12,18 +12,9 @@ MIN_CRON_INTERVAL_SECONDS: Final = 60.0
 GRACE_POLLS: Final = 2  # a slot that is decided two polls late is still on time
 
 
-class SchedulerOptions(TypedDict, total=False):
-    """See the section `[scheduler]` of docs/configuration.md."""
-
-    poll_interval_seconds: float
-    max_sleep_seconds: float
-    min_cron_interval_seconds: float
-    misfire_grace_seconds: float | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The same, complete."""
+    """See the section `[scheduler]` of docs/configuration.md."""
 
     poll_interval_seconds: float = POLL_INTERVAL_SECONDS
     max_sleep_seconds: float = MAX_SLEEP_SECONDS

@@ -8,11 +8,12 @@ import socket
 from datetime import datetime, timedelta
 from typing import Final
 
-from stepwell.store import Database
+from stepwell.store import Database, Transaction
 from stepwell.store.engine import schedules
 
 # One small write per scheduler and minute; a gap that is shorter is none.
 PRESENCE_SECONDS: Final = 60.0
+_UNNOTICED_SECONDS: Final = 180.0  # a row is up to two periods of its scheduler old
 KEPT_DAYS: Final = 400  # longer than a year, so that a yearly slot can be explained
 
 
@@ -51,3 +52,24 @@ class PresenceLog:
             before = now - timedelta(days=KEPT_DAYS)
             self._database.transact(lambda tx: schedules.forget_presence(tx, before=before))
             self._forgotten = now
+
+
+def absence(tx: Transaction, slot: datetime, until: datetime, now: datetime) -> str | None:
+    """Says between which moments no scheduler ran around a slot; None if one did, as far as is known.
+
+    A scheduler that was killed was last seen up to two minutes before.
+    """
+    runs = schedules.presence(tx, first=slot, last=max(slot, until))
+    seen = max((run.ran_until for run in runs if run.ran_from <= slot), default=None)
+    if seen is not None and seen >= slot:
+        return None
+    resumed = min((run.ran_from for run in runs if run.ran_from > slot), default=None)
+    if seen is not None and (resumed or now) - seen <= timedelta(seconds=_UNNOTICED_SECONDS):
+        return None
+    if seen is None:
+        return "No scheduler ran" + (" yet." if resumed is None else f" before {_shown(resumed)}.")
+    return f"No scheduler ran from {_shown(seen)} " + ("on." if resumed is None else f"to {_shown(resumed)}.")
+
+
+def _shown(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

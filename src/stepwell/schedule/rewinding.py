@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
-from stepwell.schedule.definition import timetable, timetable_of
+from stepwell.schedule.definition import seed_of, timetable, timetable_of
 from stepwell.store import Transaction
 from stepwell.store.engine import slots
 from stepwell.store.engine.schedules import CronRow
 
+# Two machines never have exactly the same time, and a round that was delayed has an old one. Slots are whole minutes.
+CLOCK_TOLERANCE: Final = timedelta(seconds=10)
 
-def rewind(tx: Transaction, crons: Sequence[CronRow], now: datetime) -> int:
-    """Withdraw what was decided about slots after now, of locked schedules; returns how many there were."""
-    for cron in crons:
-        slots.withdraw_skipped(tx, job_id=cron.id, now=now)
-        gap = slots.gap_around(tx, job_id=cron.id, now=now)
-        if gap is not None and gap.expression is not None and gap.zone is not None:
-            times = timetable(gap.expression, gap.zone, cron.hash_seed or cron.name)
-            slots.shorten_gap(tx, id=gap.id, until_slot=times.latest(now) or gap.slot)
-        rows = [(cron.id, cron.revision, cron.last_slot, now, timetable_of(cron).after(now))]
-        slots.advance(tx, rows=slots.rows_of(tx, rows))
-    return len(crons)
+
+def is_ahead(cron: CronRow, now: datetime) -> bool:
+    """Whether slots after now have been decided: the clock went back since."""
+    return cron.last_slot is not None and cron.last_slot > now + CLOCK_TOLERANCE
+
+
+def rewind(tx: Transaction, cron: CronRow, now: datetime) -> bool:
+    """Withdraw what was decided about slots after now, of a locked schedule; returns whether there was anything."""
+    if not is_ahead(cron, now):
+        return False
+    slots.withdraw_skipped(tx, job_id=cron.id, now=now)
+    gap = slots.gap_around(tx, job_id=cron.id, now=now)
+    if gap is not None and gap.expression is not None and gap.zone is not None:
+        times = timetable(gap.expression, gap.zone, seed_of(cron))
+        slots.shorten_gap(tx, id=gap.id, until_slot=times.latest(now) or gap.slot)
+    upcoming = None if cron.next_slot is None else timetable_of(cron).after(now)
+    slots.advance(tx, rows=slots.rows_of(tx, [(cron.id, cron.revision, cron.last_slot, now, upcoming)]))
+    return True

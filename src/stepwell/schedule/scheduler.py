@@ -18,16 +18,17 @@ from stepwell.schedule.errors import ConnectionPoolExhaustedError, classified
 from stepwell.schedule.noticing import Noticing
 from stepwell.schedule.options import Options
 from stepwell.schedule.presence import PresenceLog
-from stepwell.schedule.rewinding import rewind
+from stepwell.schedule.rewinding import CLOCK_TOLERANCE, rewind
 from stepwell.schedule.settling import Settled
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import executions, schedules, slots
+from stepwell.store.engine import executions, schedules, slots, ticks
 from stepwell.store.engine.schedules import CronRow
 from stepwell.store.engine.slots import Survey
 
 _LOGGER: Final = logging.getLogger("stepwell.scheduler")
 
-# Five thousand slots of one minute are ten transactions; each takes the write lock of SQLite for some 50 ms.
+# Five thousand slots of one minute are ten transactions; each holds the write lock of SQLite for some 0.2 s
+# (bench/schedules.py).
 BATCH: Final = 500
 BUSY_SECONDS: Final = 0.2  # another scheduler holds the rows that are due
 
@@ -73,13 +74,13 @@ class Scheduler:
         return done
 
     def _survey(self, now: datetime) -> Survey:
-        return self._database.read(lambda tx: slots.survey(tx, now=now))
+        return self._database.read(lambda tx: slots.survey(tx, now=now, ahead=now + CLOCK_TOLERANCE))
 
     def _work(self, found: Survey, now: datetime, done: Round) -> None:
         if found.edited:
             self._in_batches(schedules.lock_edited, self._notice, now, done)
         if found.ahead:
-            self._rewind(now)
+            self._rewind()
         if found.due or found.edited:
             self._in_batches(partial(slots.lock_due, now=now), self._settle, now, done)
         if found.late:
@@ -99,9 +100,10 @@ class Scheduler:
             crons: list[CronRow] = []
 
             def run(tx: Transaction, limit: int = BATCH, crons: list[CronRow] = crons) -> Round:
+                ticks.keep_to_indexes(tx)
                 crons[:] = lock(tx, excluded=[*self._left_out], limit=limit)
                 part = Round()
-                work(tx, crons, now, part)
+                work(tx, crons, self._database.now(), part)  # this process may have been suspended since the survey
                 return part
 
             try:
@@ -127,8 +129,8 @@ class Scheduler:
             def run(tx: Transaction, id: int = cron.id) -> Round:
                 part = Round()
                 row = schedules.lock_cron(tx, id=id)
-                is_open = row is not None and (row.edited_at is not None or _is_due(row, now))
-                work(tx, [row] if row is not None and is_open else [], now, part)
+                if row is not None and (row.edited_at is not None or _is_due(row, now)):
+                    work(tx, [row], self._database.now(), part)
                 return part
 
             try:
@@ -163,15 +165,23 @@ class Scheduler:
             self._noticing.notice(tx, cron, now)
             done.noticed += 1
 
-    def _rewind(self, now: datetime) -> None:
+    def _rewind(self) -> None:
         """The clock went back."""
-        while self._database.transact(lambda tx: rewind(tx, slots.lock_ahead(tx, now=now, limit=BATCH), now)) == BATCH:
+
+        def work(tx: Transaction) -> int:
+            ticks.keep_to_indexes(tx)
+            found = slots.lock_ahead(tx, ahead=self._database.now() + CLOCK_TOLERANCE, limit=BATCH)
+            now = self._database.now()  # after the locks: a process that was suspended must not take its past for now
+            return sum(rewind(tx, cron, now) for cron in found)
+
+        while self._database.transact(work) == BATCH:
             pass
 
     def _skip_late(self, now: datetime) -> None:
         """Skip steps that have not begun by the deadline of their slot."""
 
         def work(tx: Transaction) -> int:
+            ticks.keep_to_indexes(tx)
             late = executions.late_executions(tx, now=now, limit=BATCH)
             for each in late:
                 executions.skip_late(tx, id=each.step_id, actor="scheduler", reason="start_deadline", now=now)

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import structs
 
 from stepwell.model.actors import actor_of, storable
 from stepwell.model.errors import ActionRefused
-from stepwell.model.suggest import hint, refuse_unknown
+from stepwell.model.suggest import refuse_unknown
 from stepwell.schedule.alarms import Missed, missed
 from stepwell.schedule.backfilling import Backfill, backfill, plan_backfill, run_now
 from stepwell.schedule.checks import problem_of_name, refuse
-from stepwell.schedule.definition import FIELDS, OF_OPERATORS, Definition, decoded, recorded, timetable_of
-from stepwell.schedule.editing import Author, Override, overrides_of
+from stepwell.schedule.declaring import Declared
+from stepwell.schedule.definition import FIELDS, changed_fields, decoded, recorded, seed_of
+from stepwell.schedule.deleting import delete
+from stepwell.schedule.editing import Author, Kind, overrides_after, overrides_of
 from stepwell.schedule.engine import ScheduleEngine
-from stepwell.schedule.errors import InvalidSchedule, ScheduleNotFound
+from stepwell.schedule.errors import InvalidSchedule
+from stepwell.schedule.explaining import SlotExplanation, explain_slot
+from stepwell.schedule.finding import all_rows, find, find_and_lock
 from stepwell.schedule.ledger import LedgerGap, ledger_gaps
 from stepwell.schedule.options import Options
+from stepwell.schedule.pruning import prune
+from stepwell.schedule.reconciling import Reconciled, Reconciler
+from stepwell.schedule.schedule import Edit, Schedule, defined, upcoming
 from stepwell.schedule.scheduler import Scheduler
 from stepwell.schedule.targets import target_of
-from stepwell.store import Transaction
-from stepwell.store.engine import executions, operator, schedules, slots
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import executions, schedules, slots
 from stepwell.store.engine.executions import ExecutionRow
 from stepwell.store.engine.schedules import ChangeRow, CronRow
 from stepwell.store.engine.slots import SlotRow
@@ -42,37 +48,7 @@ AllMissed: TypeAlias = list[Missed]
 LedgerGaps: TypeAlias = list[LedgerGap]
 
 PREVIEWED: Final = 5
-_PAGE: Final = 500
 _NEWEST: Final = 2**63 - 1
-
-
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as it is now."""
-
-    id: int
-    name: str
-    definition: Definition
-    revision: int
-    next_slot: datetime | None
-    last_slot: datetime | None
-    last_success: datetime | None
-    disabled_by: str | None
-    disabled_at: datetime | None
-    disabled_reason: str | None
-    app: str | None  # whose code declares it
-    declared: Definition | None
-    overrides: dict[str, Override]
-    created_at: datetime
-    updated_at: datetime
-
-
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """What an edit changes: fields, and the next slots before and after it."""
-
-    changed: list[str]
-    before: list[datetime]
-    after: list[datetime]
-    schedule: Schedule
 
 
 class Schedules:
@@ -93,6 +69,8 @@ class Schedules:
     def __init__(self, app: Stepwell) -> None:
         self._app = app
         self.options = Options()
+        self.declared = Declared()  # by `@app.cron`
+        self._reconciled: Database | None = None
 
     @property
     def _engine(self) -> ScheduleEngine:
@@ -102,17 +80,16 @@ class Schedules:
 
     def get(self, name: str) -> Schedule:
         """A schedule by its name."""
-        return _schedule(self._app.database.read(lambda tx: self._row(tx, name)))
+        return self._read(name, lambda _, row: Schedule.of(row))
 
     def list(self) -> list[Schedule]:
         """All schedules, in the order in which they were created."""
-        return [_schedule(row) for row in self._rows()]
+        return self._app.database.read(lambda tx: [Schedule.of(row) for row in all_rows(tx)])
 
     def next(self, name: str, count: int = PREVIEWED) -> Moments:
         """The next slots; also of a disabled schedule, as if it were enabled."""
         now = self._app.database.now()
-        row = self._app.database.read(lambda tx: self._row(tx, name))
-        return _upcoming(row, recorded(row), now, count)
+        return self._read(name, lambda _, row: upcoming(row, recorded(row), now, count))
 
     def executions(
         self, name: str, *, status: str | None = None, before: int | None = None, limit: int = 20
@@ -142,15 +119,20 @@ class Schedules:
         """Every change of its definition: who, when, why, before and after."""
         return self._read(name, lambda tx, row: schedules.changes_of(tx, job_id=row.id))
 
-    def overdue(self) -> AllMissed:
-        """Slots that have not succeeded within their `expect_within`; needs no scheduler."""
+    def explain(self, name: str, at: datetime) -> SlotExplanation:
+        """Why it ran, or did not run, at a time: one of the schedule's own zone, unless it has one."""
         now = self._app.database.now()
-        rows = self._app.database.read(lambda tx: slots.overdue(tx, now=now))
-        return [found for row in rows if (found := missed(row, now)[0]) is not None]
+        return self._app.database.read(lambda tx: explain_slot(tx, name, at, now))
+
+    def overdue(self) -> AllMissed:
+        """Schedules without a success within their `expect_within`, until they succeed again; needs no scheduler."""
+        now = self._app.database.now()
+        rows = self._app.database.read(slots.expecting)
+        return [found for row in rows if (found := missed(row, now)) is not None]
 
     def check_ledger(self) -> LedgerGaps:
         """Every slot between two decided ones that the ledger does not have; normally an empty list."""
-        return self._app.database.read(lambda tx: [gap for row in self._rows(tx) for gap in ledger_gaps(tx, row)])
+        return self._app.database.read(lambda tx: [gap for row in all_rows(tx) for gap in ledger_gaps(tx, row)])
 
     # change -----------------------------------------------------------------------------------------------
 
@@ -172,7 +154,7 @@ class Schedules:
         """
         target, handler_name = target_of(handler)
         refuse_unknown(f"schedule {name!r}", settings, FIELDS)
-        definition = _defined(
+        definition = defined(
             name,
             {"target": target, **settings, "expression": expression, "handler": handler_name, "zone": tz,
              "params": params or {}},
@@ -185,7 +167,7 @@ class Schedules:
                 raise InvalidSchedule(f"schedule {name!r} exists already; nothing was written")
             return made
 
-        return _schedule(self._app.database.transact(work))
+        return Schedule.of(self._app.database.transact(work))
 
     def edit(self, name: str, *, who: str, why: str | None = None, preview: bool = False, **changes: Any) -> Edit:
         """Change fields of `Definition` (or `tz`); due slots are settled first, and the past never fires.
@@ -197,20 +179,21 @@ class Schedules:
         refuse_unknown(f"schedule {name!r}", given, FIELDS)
 
         def work(tx: Transaction) -> Edit:
+            row = find(tx, name) if preview else self._locked(tx, name)
             by = self._by(who, why)
-            row = self._row(tx, name) if preview else self._locked(tx, name)
             before = recorded(row)
-            after = _defined(name, {**structs.asdict(before), **given})
-            refuse(name, self._engine.problems(tx, after, row.hash_seed or row.name))
-            changed = [field for field in FIELDS if getattr(before, field) != getattr(after, field)]
+            after = defined(name, {**structs.asdict(before), **given})
+            refuse(name, self._engine.problems(tx, after, seed_of(row)))
+            changed = changed_fields(before, after)
             new = row
             if changed and not preview:
-                new = self._engine.editor.write(tx, row, after, by, "edited", overrides=_overridden(row, changed, by))
+                kept = overrides_after(row, after, changed, by)
+                new = self._engine.editor.write(tx, row, after, by, "edited", overrides=kept)
             return Edit(
                 changed=changed,
-                before=_upcoming(row, before, by.now, PREVIEWED),
-                after=_upcoming(row, after, by.now, PREVIEWED),
-                schedule=_schedule(new),
+                before=upcoming(row, before, by.now, PREVIEWED),
+                after=upcoming(row, after, by.now, PREVIEWED),
+                schedule=Schedule.of(new),
             )
 
         return self._app.database.transact(work, write=not preview)
@@ -223,49 +206,52 @@ class Schedules:
         """Disable a schedule; executions that exist are not affected."""
         return self._switch(name, False, who, why)
 
+    def declared_values(self, name: str, fields: Sequence[str] = ()) -> dict[str, Any]:
+        """What the code declares about overridden fields, or about some of them; "all" stands for all."""
+        refuse_unknown(f"schedule {name!r}", fields, [*FIELDS, "all"])
+        row = self._app.database.read(lambda tx: find(tx, name))
+        if row.declared is None:
+            raise ActionRefused(f"schedule {name!r} is not declared by code; nothing changed")
+        declared = decoded(row.declared)
+        overridden = overrides_of(row)
+        return {
+            field: getattr(declared, field) for field in overridden if not fields or field in fields or "all" in fields
+        }
+
     def reset(self, name: str, *fields: str, who: str, why: str | None = None) -> Schedule:
         """Give overridden fields (all of them, if none is named) back to the code that declares the schedule."""
-        refuse_unknown(f"schedule {name!r}", fields, FIELDS)
-
-        def work(tx: Transaction) -> CronRow:
-            row = self._locked(tx, name)
-            if row.declared is None:
-                raise ActionRefused(f"schedule {name!r} is not declared by code; nothing changed")
-            kept = overrides_of(row)
-            names = [field for field in fields or tuple(kept) if field in kept]
-            declared = decoded(row.declared)
-            definition = structs.replace(recorded(row), **{field: getattr(declared, field) for field in names})
-            rest = {field: value for field, value in kept.items() if field not in names}
-            return self._engine.editor.write(tx, row, definition, self._by(who, why), "reset", overrides=rest)
-
-        return _schedule(self._app.database.transact(work))
+        return self.edit(name, who=who, why=why, **self.declared_values(name, fields)).schedule
 
     def delete(self, name: str, *, who: str, why: str | None = None, force: bool = False) -> None:
-        """Delete a schedule with its executions and its ledger. With `force`, live executions are cancelled."""
+        """Delete a schedule with its executions and its ledger.
 
-        def work(tx: Transaction) -> None:
-            row, by = self._locked(tx, name), self._by(who, why)
-            live = executions.live_executions_of(tx, job_id=row.id)
-            if live and not force:
-                raise ActionRefused(
-                    f"schedule {name!r} has {len(live)} live execution{'s' if len(live) > 1 else ''} (the first is "
-                    f"{live[0].id}): wait, or force it, which cancels them; nothing changed"
-                )
-            for execution in live:
-                self._cancel(tx, execution, by)
-            self._engine.editor.delete(tx, row, by)
+        With `force`, live executions are cancelled, and it does not matter whether code declares it.
+        """
+        self._app.database.transact(
+            lambda tx: delete(tx, self._engine, self._locked(tx, name), self._by(who, why), force=force)
+        )
 
-        self._app.database.transact(work)
+    def prune(self, before: datetime) -> int:
+        """Delete ended executions and ledger rows of slots before a moment; returns how many rows.
 
-    def _cancel(self, tx: Transaction, execution: ExecutionRow, by: Author) -> None:
-        reason = "operator: its schedule was deleted"
-        if execution.step_id is not None:
-            operator.cancel_by_hand(tx, id=execution.step_id, actor=by.actor, reason=reason, now=by.now)
-        elif execution.workflow_id is not None:
-            from stepwell.model.actors import By
-            from stepwell.workflow.by_hand.actions import cancel
+        The last slot, the last success and the beginning of the ledger stay with the schedule.
+        """
+        return prune(self._app.database, before)
 
-            cancel(tx, execution.workflow_id, By(by.actor, "its schedule was deleted", by.now))
+    def reconcile(self, *, force: bool = False) -> Reconciled:
+        """Write the schedules that `@app.cron` declares; workers and schedulers do it when they start.
+
+        Code that is older than what another process has written changes nothing, unless `force` is given, as after a
+        rollback.
+        """
+        done = Reconciler(self._app.database, self._engine, self._app.name).run(self.declared.definitions, force=force)
+        self._reconciled = self._app.database
+        return done
+
+    def reconcile_once(self) -> None:
+        """The same at the start of a part. An app without a name has no schedules of its own."""
+        if self._reconciled is not self._app.database and (self.declared.definitions or self._app.has_name()):
+            self.reconcile()
 
     def _switch(self, name: str, enabled: bool, who: str, why: str | None) -> Schedule:
         def work(tx: Transaction) -> CronRow:
@@ -275,11 +261,11 @@ class Schedules:
                 return row
             after = structs.replace(before, enabled=enabled)
             if enabled:
-                refuse(name, self._engine.problems(tx, after, row.hash_seed or row.name))
-            kind = "enabled" if enabled else "disabled"
-            return self._engine.editor.write(tx, row, after, self._by(who, why), kind)  # type: ignore[arg-type]
+                refuse(name, self._engine.problems(tx, after, seed_of(row)))
+            kind: Kind = "enabled" if enabled else "disabled"
+            return self._engine.editor.write(tx, row, after, self._by(who, why), kind)
 
-        return _schedule(self._app.database.transact(work))
+        return Schedule.of(self._app.database.transact(work))
 
     # run --------------------------------------------------------------------------------------------------
 
@@ -301,10 +287,12 @@ class Schedules:
     ) -> Backfill:
         """Run the slots of a period (both ends included) that have neither succeeded nor are about to run.
 
-        Uses the definition of today. With `preview`, nothing is written.
+        Uses the definition of today; times without a zone are in the zone of the schedule. With `preview`, nothing is
+        written.
         """
         if preview:
-            return self._read(name, lambda tx, row: plan_backfill(tx, row, first, last))
+            now = self._app.database.now()
+            return self._read(name, lambda tx, row: plan_backfill(tx, row, first, last, now))
         return self._app.database.transact(
             lambda tx: backfill(tx, self._engine, self._locked(tx, name), first, last, self._by(who, why))
         )
@@ -323,80 +311,7 @@ class Schedules:
         return Author(actor_of(who), storable(why), self._app.database.now())
 
     def _read(self, name: str, look: Callable[[Transaction, CronRow], T]) -> T:
-        return self._app.database.read(lambda tx: look(tx, self._row(tx, name)))
-
-    def _row(self, tx: Transaction, name: str) -> CronRow:
-        row = schedules.cron_by_name(tx, name=name)
-        if row is None:
-            names = schedules.cron_names(tx)
-            rest = f"; {hint(name, names, 'schedules')}" if names else "; there are none"
-            raise ScheduleNotFound(f"no schedule {name!r}{rest}")
-        return row
+        return self._app.database.read(lambda tx: look(tx, find(tx, name)))
 
     def _locked(self, tx: Transaction, name: str) -> CronRow:
-        """The row, locked; what plain SQL changed in it is taken note of first."""
-        from stepwell.schedule.noticing import Noticing
-
-        row = schedules.lock_cron(tx, id=self._row(tx, name).id)
-        if row is None:
-            raise ScheduleNotFound(f"schedule {name!r} was deleted a moment ago")
-        if row.edited_at is not None:
-            Noticing(self._engine).notice(tx, row, self._app.database.now())
-            return self._row(tx, name)
-        return row
-
-    def _rows(self, tx: Transaction | None = None) -> Iterator[CronRow]:
-        after = 0
-        while True:
-            page = (
-                schedules.all_crons(tx, after=after, limit=_PAGE)
-                if tx is not None
-                else self._app.database.read(lambda tx, after=after: schedules.all_crons(tx, after=after, limit=_PAGE))  # type: ignore[misc]
-            )
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = page[-1].id
-
-
-def _defined(name: str, values: dict[str, Any]) -> Definition:
-    try:
-        return msgspec.convert(values, Definition)
-    except msgspec.ValidationError as error:
-        raise InvalidSchedule(f"schedule {name!r}: {error}; nothing was written") from error
-
-
-def _overridden(row: CronRow, changed: list[str], by: Author) -> dict[str, Override]:
-    if row.declared is None:
-        return overrides_of(row)
-    new = {field: Override(by.actor, by.now, by.why) for field in changed if field not in OF_OPERATORS}
-    return overrides_of(row) | new
-
-
-def _upcoming(row: CronRow, definition: Definition, after: datetime, count: int) -> list[datetime]:
-    times = timetable_of(row, definition)
-    found: list[datetime] = []
-    while len(found) < count and (slot := times.after(after)) is not None:
-        found.append(slot)
-        after = slot
-    return found
-
-
-def _schedule(row: CronRow) -> Schedule:
-    return Schedule(
-        id=row.id,
-        name=row.name,
-        definition=recorded(row),
-        revision=row.revision,
-        next_slot=row.next_slot,
-        last_slot=row.last_slot,
-        last_success=row.last_success,
-        disabled_by=row.disabled_by,
-        disabled_at=row.disabled_at,
-        disabled_reason=row.disabled_reason,
-        app=row.app,
-        declared=None if row.declared is None else decoded(row.declared),
-        overrides=overrides_of(row),
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+        return find_and_lock(tx, self._app.database, self._engine, name)

@@ -137,7 +137,7 @@ def _fired_ahead(tx: Transaction, crons: Sequence[CronRow]) -> dict[int, list[da
 
 
 def _start_by(cron: CronRow, definition: Definition, slot: datetime) -> datetime | None:
-    if definition.start_deadline is None:
+    if definition.start_deadline is None or definition.target == "workflow":
         return None
     return slot + delay_of(cron, definition, slot) + timedelta(seconds=definition.start_deadline)
 

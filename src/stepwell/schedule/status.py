@@ -10,11 +10,7 @@ from stepwell.store import Database, Touched, Transaction
 from stepwell.store.engine import executions
 from stepwell.store.engine.executions import Followed
 
-PENDING: Final = "PENDING"
-RUNNING: Final = "RUNNING"
 SUCCESS: Final = "SUCCESS"
-FAILED: Final = "FAILED"
-TIMEOUT: Final = "TIMEOUT"
 OPERATOR: Final = "operator"
 
 
@@ -35,11 +31,10 @@ def _follow_touched(tx: Transaction, touched: Touched) -> None:
 
 def _keep_ledger(tx: Transaction, execution: Followed) -> None:
     """The ledger says whether the slot ran; the cron keeps the newest slot that succeeded."""
-    if execution.status == SUCCESS:
-        if execution.started_at is None and execution.error_message is not None:  # skipped before it began
-            reason = START_DEADLINE if execution.error_message == START_DEADLINE else OPERATOR
-            executions.slot_was_skipped(tx, execution_id=execution.id, reason=reason, detail=execution.error_message)
-        elif execution.slot is not None:
-            executions.record_success(tx, job_id=execution.job_id, slot=execution.slot)
-    elif execution.status == PENDING:
-        executions.slot_was_fired(tx, execution_id=execution.id)  # a skipped one was retried
+    if execution.status != SUCCESS:
+        return
+    if execution.started_at is None and execution.error_message is not None:  # skipped before it began
+        reason = START_DEADLINE if execution.error_message == START_DEADLINE else OPERATOR
+        executions.slot_was_skipped(tx, execution_id=execution.id, reason=reason, detail=execution.error_message)
+    elif execution.slot is not None:
+        executions.record_success(tx, job_id=execution.job_id, slot=execution.slot)

@@ -104,6 +104,20 @@ def _refuse_arguments(name: str, maker: Callable[..., object]) -> None:
         ) from None
 
 
+def module_name_of(app: Stepwell) -> str:
+    """The same name for all processes that run the code: a main program has the name under which others import it."""
+    module_name, _, attribute = name_of(app).partition(":")
+    if module_name in _MAIN:
+        main = sys.modules[module_name]
+        spec = getattr(main, "__spec__", None)
+        file = getattr(main, "__file__", None)
+        if spec is not None and spec.name not in _MAIN:
+            module_name = spec.name
+        elif file is not None:
+            module_name = os.path.splitext(os.path.basename(file))[0]
+    return f"{module_name}:{attribute}"
+
+
 def name_of(app: Stepwell) -> str:
     """The `module:variable` under which another process can import this app."""
     # The main program last: another process would have to import it a second time.

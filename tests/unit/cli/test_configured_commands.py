@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 
 import stepwell.app
+import stepwell.schedule.schedules
 from stepwell import Stepwell
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.dispatch.sweep_part import SweepPart
 from stepwell.operate.reaper import Reaper
 from stepwell.run.build import WorkerBuilder, WorkerSettings
 from stepwell.run.worker import Worker
+from stepwell.schedule.options import Options
+from stepwell.schedule.scheduler import Scheduler
 from stepwell.service.config import all_settings
 from stepwell.service.crew import Crew
 from stepwell.web.server import WebPart
@@ -71,6 +74,12 @@ unclaimed_seconds = 30
 stalled_seconds = 40
 dead_worker_retention_seconds = 50
 rescues = 1
+
+[scheduler]
+poll_interval_seconds = 6
+max_sleep_seconds = 7
+min_cron_interval_seconds = 120
+misfire_grace_seconds = 8
 
 [retention]
 keep_days = 60
@@ -141,6 +150,11 @@ class Made:
                 made["sweep"] = seconds
                 super().__init__(database, groups, seconds)
 
+        class SeenScheduler(Scheduler):
+            def __init__(self, *place: Any) -> None:
+                made["scheduler"] = place[-1]
+                super().__init__(*place)
+
         def seen_build(builder: WorkerBuilder, settings: WorkerSettings) -> Worker:
             made["worker"] = settings
             made["max_connections"] = builder.database.max_connections
@@ -154,6 +168,7 @@ class Made:
         monkeypatch.setattr(stepwell.app, "Dispatcher", SeenDispatcher)
         monkeypatch.setattr(stepwell.app, "Reaper", SeenReaper)
         monkeypatch.setattr(stepwell.app, "SweepPart", SeenSweep)
+        monkeypatch.setattr(stepwell.schedule.schedules, "Scheduler", SeenScheduler)
         monkeypatch.setattr(WorkerBuilder, "build", seen_build)
         monkeypatch.setattr(Crew, "run", lambda crew: None)
 
@@ -252,12 +267,18 @@ def test_up_runs_with_every_setting_of_the_file(folder: Path, made: dict[str, An
         "dead_worker_retention_seconds": 50,
         "rescues": 1,
     }
+    assert made["scheduler"] == Options(
+        poll_interval_seconds=6, max_sleep_seconds=7, min_cron_interval_seconds=120, misfire_grace_seconds=8
+    )
     assert (folder / "logs" / "dispatcher.log").exists()
 
 
 @pytest.mark.parametrize(
-    ("command", "parts"), [("worker", {"worker"}), ("dispatcher", {"dispatcher", "sweep"}), ("reaper", {"reaper"})]
-)
+    ("command", "parts"), [
+        ("worker", {"worker"}), ("dispatcher", {"dispatcher", "sweep"}), ("reaper", {"reaper"}),
+        ("scheduler", {"scheduler"}),
+    ],
+)  # fmt: skip
 def test_each_part_alone_runs_with_its_settings(
     folder: Path, made: dict[str, Any], command: str, parts: set[str]
 ) -> None:

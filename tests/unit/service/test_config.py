@@ -505,3 +505,58 @@ def test_the_errors_of_the_page_are_those_that_are_reported(problems: Callable[.
     (errors,) = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     text = '# x\n[worker]\nslots = "four"\nlease = 20\n\n[dispacher]\n'
     assert problems(text, STEPWELL_WORKER_GRACE_SECONDS="soon") == errors.splitlines()
+
+
+# config/dispatcher.yaml -----------------------------------------------------------------------------------
+
+CRON_YAML = """\
+dispatcher:
+  poll_interval_seconds: 30      # seconds
+  max_sleep_seconds: 120
+  min_cron_interval_seconds: 300
+"""
+
+
+@pytest.fixture
+def cron_yaml(tmp_path: Path) -> Callable[[str], None]:
+    def write(text: str) -> None:
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "dispatcher.yaml").write_text(text)
+
+    return write
+
+
+def test_the_settings_of_a_cron_dispatcher_are_read_with_their_lines(
+    load: Load, cron_yaml: Callable[[str], None]
+) -> None:
+    cron_yaml(CRON_YAML)
+    config = load()
+    scheduler = config.scheduler
+    assert (scheduler.poll_interval_seconds, scheduler.max_sleep_seconds) == (30.0, 120.0)
+    assert scheduler.min_cron_interval_seconds == 300.0
+    assert str(config.origin("scheduler.max_sleep_seconds")) == "config/dispatcher.yaml:3"
+
+
+def test_stepwell_toml_and_variables_win_over_it(load: Load, cron_yaml: Callable[[str], None]) -> None:
+    cron_yaml(CRON_YAML)
+    config = load("[scheduler]\npoll_interval_seconds = 10", STEPWELL_SCHEDULER_MAX_SLEEP_SECONDS="20")
+    assert (config.scheduler.poll_interval_seconds, config.scheduler.max_sleep_seconds) == (10.0, 20.0)
+    assert config.scheduler.min_cron_interval_seconds == 300.0
+
+
+def test_what_is_wrong_in_it_is_reported_with_its_line(
+    problems: Callable[..., list[str]], cron_yaml: Callable[[str], None]
+) -> None:
+    cron_yaml("dispatcher:\n  poll_interval_seconds: soon\n  poll_interval: 60\n")
+    first, second = problems()
+    assert first.startswith('config/dispatcher.yaml:2: [scheduler] poll_interval_seconds = "soon": expected at least')
+    assert second.startswith("config/dispatcher.yaml:3: poll_interval: unknown setting; valid settings: poll_interval_")
+    cron_yaml("dispatcher: [")
+    (broken,) = problems()
+    assert broken.startswith("config/dispatcher.yaml: not valid YAML")
+
+
+def test_a_file_of_that_name_about_something_else_is_ignored(load: Load, cron_yaml: Callable[[str], None]) -> None:
+    for text in ("", "- a\n- b\n", "other: 1\n", "dispatcher: on\n"):
+        cron_yaml(text)
+        assert load() == Config()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from stepwell.model.errors import ConfigError
 from stepwell.model.plain_text import escaped
-from stepwell.service.config import problems
+from stepwell.service.config import cron_yaml, problems
 from stepwell.service.config.config import Config, Origin
 from stepwell.service.config.document import Document, Unreadable, read_document
 from stepwell.service.config.kinds import BadValue
@@ -25,6 +25,8 @@ _SERVICE_LINK: Final = re.compile(r"STEPWELL_\w*?(?:SERVICE_HOST|SERVICE_PORT(?:
 def load_config(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Config:
     """Read the file (`path`, else STEPWELL_CONFIG, else stepwell.toml if it exists); the environment overrides it.
 
+    `config/dispatcher.yaml`, if it exists, comes before both.
+
     Raises one `ConfigError` with all problems of both.
 
     >>> config = load_config(Path(os.devnull), {"STEPWELL_WORKER_SLOTS": "4"})
@@ -32,6 +34,7 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     (4, 'STEPWELL_WORKER_SLOTS')
     """
     reading = _Reading()
+    reading.read_cron_file()
     try:
         reading.read_file(read_document(path, environ))
     except Unreadable as error:
@@ -53,6 +56,23 @@ class _Reading:
     def config(self) -> Config:
         made = {section: struct(**self._values[section]) for section, struct in sections().items()}
         return Config(**made, origins=self._origins)
+
+    def read_cron_file(self) -> None:
+        """The settings of schedulers in `config/dispatcher.yaml`; those of stepwell.toml win."""
+        settings = {setting.key: setting for setting in all_settings() if setting.section == "scheduler"}
+        try:
+            for found in cron_yaml.read_cron_file():
+                if found.key not in cron_yaml.KEYS:
+                    known = ", ".join(cron_yaml.KEYS)
+                    self.problems.append(f"{found.where}: {found.key}: unknown setting; valid settings: {known}")
+                    continue
+                setting = settings[found.key]
+                try:
+                    self._set(setting, setting.kind.read(found.value), Origin("file", found.where))
+                except BadValue as error:
+                    self.problems += [f"{found.where}: {problems.of_value(setting, flaw)}" for flaw in error.flaws]
+        except cron_yaml.UnreadableCronFile as error:
+            self.problems.append(str(error))
 
     def read_file(self, document: Document) -> None:
         settings = {(setting.section, setting.key): setting for setting in all_settings()}

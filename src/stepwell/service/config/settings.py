@@ -172,6 +172,35 @@ class ReaperSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerSettings:
+    """The scheduler of `stepwell scheduler` and `stepwell up`; `config/dispatcher.yaml` may have the first three."""
+
+    poll_interval_seconds: float = setting(
+        60.0,
+        Seconds(0.1, _DAY),
+        "Time between two looks at the schedules, if nothing is due before.",
+        constant="schedule.options:POLL_INTERVAL_SECONDS",
+    )
+    max_sleep_seconds: float = setting(
+        300.0,
+        Seconds(0.1, _DAY),
+        "The longest time without a look, if that is shorter.",
+        constant="schedule.options:MAX_SLEEP_SECONDS",
+    )
+    min_cron_interval_seconds: float = setting(
+        60.0,
+        Seconds(1),
+        "The shortest time between two slots of a schedule; an expression with a shorter one is refused.",
+        constant="schedule.options:MIN_CRON_INTERVAL_SECONDS",
+    )
+    misfire_grace_seconds: float | None = setting(
+        None,
+        Seconds(0),
+        "Age from which a slot counts as missed (`misfire`). Unset: twice the poll interval.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSettings:
     """How long settled workflows are kept: by `stepwell up`, `stepwell prune` and `stepwell archive`."""
 
@@ -254,11 +283,14 @@ class LogSettings:
     file: Path | None = setting(
         None,
         FilePath(),
-        "A file for the log of `dispatcher`, `worker`, `reaper` and `up`, like `logs/dispatcher.log`. Unset: no file.",
+        "A file for the log of `dispatcher`, `worker`, `reaper`, `scheduler` and `up`, like `logs/dispatcher.log`. "
+        "Unset: no file.",
     )
     format: FormatName = setting("text", _FORMAT, "Lines of `text`, or a `json` object per line.")
     level: LevelName = setting(
-        "warning", _LEVEL, "What `dispatcher`, `worker`, `reaper` and `up` log to stderr; `-v` means `info`."
+        "warning",
+        _LEVEL,
+        "What `dispatcher`, `worker`, `reaper`, `scheduler` and `up` log to stderr; `-v` means `info`.",
     )
 
 
@@ -271,6 +303,7 @@ class Sections:
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     dispatcher: DispatcherSettings = field(default_factory=DispatcherSettings)
     reaper: ReaperSettings = field(default_factory=ReaperSettings)
+    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     web: WebSettings = field(default_factory=WebSettings)
     redaction: RedactionSettings = field(default_factory=RedactionSettings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
@@ -62,9 +63,10 @@ class SlotExecution(msgspec.Struct, frozen=True):
 class ExecutionOfStep(msgspec.Struct, frozen=True):
     """The schedule of a running step."""
 
+    id: int
     job_id: int
     name: str
-    kind: str
+    kind: Literal["slot", "manual", "backfill"]
     slot: datetime | None
     scheduled_time: datetime
     last_success: datetime | None
@@ -84,10 +86,6 @@ def record_success(tx: Transaction, *, job_id: int, slot: datetime) -> int: ...
 
 @change
 def slot_was_skipped(tx: Transaction, *, execution_id: int, reason: str, detail: str | None) -> int: ...
-
-
-@change
-def slot_was_fired(tx: Transaction, *, execution_id: int) -> int: ...
 
 
 @query

@@ -49,6 +49,7 @@ class CronRow(msgspec.Struct, frozen=True, kw_only=True):
     last_success: datetime | None
     ledger_from: datetime | None
     expected_from: datetime | None
+    alarmed_slot: datetime | None
     expect_at: datetime | None
 
 
@@ -216,7 +217,7 @@ def record_change(
     revision: int,
     before: str | None,
     after: str | None,
-    now: datetime,
+    at: datetime,
 ) -> int: ...
 
 
@@ -236,6 +237,10 @@ def add_code(tx: Transaction, *, app: str, content_hash: str, now: datetime) -> 
 
 @query
 def newest_code(tx: Transaction, *, app: str) -> CodeRow | None: ...
+
+
+@query
+def is_known_code(tx: Transaction, *, app: str, content_hash: str) -> CodeRow | None: ...
 
 
 @change

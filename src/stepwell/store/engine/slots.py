@@ -77,7 +77,9 @@ def rows_of(tx: Transaction, rows: Iterable[Sequence[Any]]) -> str:
 
 
 @query
-def survey(tx: Transaction, *, now: datetime) -> Survey: ...
+def survey(tx: Transaction, *, now: datetime, ahead: datetime) -> Survey:
+    """`ahead` is the moment after which a last slot means that the clock went back."""
+    ...
 
 
 @query
@@ -85,8 +87,8 @@ def lock_due(tx: Transaction, *, now: datetime, excluded: Collection[int], limit
 
 
 @query
-def lock_ahead(tx: Transaction, *, now: datetime, limit: int) -> list[CronRow]:
-    """The clock went back: slots after now have been decided."""
+def lock_ahead(tx: Transaction, *, ahead: datetime, limit: int) -> list[CronRow]:
+    """The clock went back: slots that lie ahead have been decided."""
     ...
 
 
@@ -95,7 +97,9 @@ def lock_overdue(tx: Transaction, *, now: datetime, excluded: Collection[int], l
 
 
 @query
-def overdue(tx: Transaction, *, now: datetime) -> list[CronRow]: ...
+def expecting(tx: Transaction) -> list[CronRow]:
+    """The crons with `expect_within` that are enabled."""
+    ...
 
 
 @query
@@ -129,7 +133,7 @@ def advance(tx: Transaction, *, rows: str) -> int:
 
 
 @change
-def expect(tx: Transaction, *, id: int, expected_from: datetime | None, expect_at: datetime | None) -> int: ...
+def expect(tx: Transaction, *, id: int, alarmed_slot: datetime | None, expect_at: datetime | None) -> int: ...
 
 
 @change
@@ -148,6 +152,18 @@ def decided_ahead(tx: Transaction, *, ids: Collection[int]) -> list[DecidedSlot]
 
 @change
 def shorten_gap(tx: Transaction, *, id: int, until_slot: datetime) -> int: ...
+
+
+@change
+def raise_ledger_from(tx: Transaction, *, before: datetime) -> int: ...
+
+
+@change
+def prune_slots(tx: Transaction, *, before: datetime, limit: int) -> int: ...
+
+
+@change
+def prune_executions(tx: Transaction, *, before: datetime, limit: int) -> int: ...
 
 
 @query

@@ -35,14 +35,9 @@ UPDATE cron_jobs SET last_success = :slot WHERE id = :job_id AND (last_success I
 UPDATE steps_schedule_slots SET outcome = 'skipped', reason = :reason, detail = :detail
 WHERE execution_id = :execution_id AND outcome = 'fired';
 
--- name: slot_was_fired(execution_id)!
--- A step that was skipped is retried.
-UPDATE steps_schedule_slots SET outcome = 'fired', reason = NULL, detail = NULL
-WHERE execution_id = :execution_id AND outcome = 'skipped';
-
 -- name: late_executions(now, limit)
 SELECT id, step_id, start_by FROM job_executions
-WHERE start_by <= :now AND status = 'PENDING' AND start_by IS NOT NULL AND step_id IS NOT NULL
+WHERE start_by <= :now AND start_by IS NOT NULL AND status = 'PENDING' AND started_at IS NULL
 ORDER BY start_by LIMIT :limit;
 
 -- name: skip_late(id, actor, reason, now)
@@ -62,14 +57,19 @@ ORDER BY id DESC LIMIT :limit;
 SELECT * FROM job_executions WHERE job_id = :job_id AND status IN ('PENDING', 'RUNNING') ORDER BY id;
 
 -- name: executions_of_slots(job_id, first, last)
+-- Without those that were skipped before they began.
 SELECT id, slot, kind, status FROM job_executions
-WHERE job_id = :job_id AND slot >= :first AND slot <= :last ORDER BY slot, id;
+WHERE job_id = :job_id AND slot >= :first AND slot <= :last
+  AND NOT (status = 'SUCCESS' AND started_at IS NULL AND error_message IS NOT NULL)
+ORDER BY slot, id;
 
 -- name: execution_of_step(step_id, workflow_id)
 -- What a running step can ask about its schedule.
-SELECT e.job_id, c.name, e.kind, e.slot, e.scheduled_time, c.last_success
+SELECT e.id, e.job_id, c.name, e.kind, e.slot, e.scheduled_time, c.last_success
 FROM job_executions e JOIN cron_jobs c ON c.id = e.job_id
-WHERE e.step_id = :step_id OR e.workflow_id = :workflow_id;
+WHERE e.step_id = :step_id OR e.workflow_id = :workflow_id
+LIMIT 1;
 
 -- name: success_before(job_id, slot)
-SELECT max(slot) FROM job_executions WHERE job_id = :job_id AND slot < :slot AND status = 'SUCCESS';
+SELECT max(slot) FROM job_executions WHERE job_id = :job_id AND slot < :slot AND status = 'SUCCESS'
+  AND (started_at IS NOT NULL OR error_message IS NULL); -- not skipped before it began

@@ -46,7 +46,7 @@ SELECT * FROM cron_jobs WHERE id = :id @postgres(FOR UPDATE);
 -- name: lock_edited(excluded, limit)
 -- Rows that plain SQL inserted or changed.
 SELECT * FROM cron_jobs WHERE edited_at IS NOT NULL AND id @not_in(:excluded bigint)
-ORDER BY id LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
+ORDER BY edited_at, id LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
 
 -- name: known_handlers(names)
 -- Which of these are actions that a worker has recorded.
@@ -58,9 +58,9 @@ SELECT name FROM steps_actions ORDER BY name LIMIT 1000;
 -- name: known_workflow(namespace, name)
 SELECT name FROM steps_templates WHERE namespace = :namespace AND name = :name LIMIT 1;
 
--- name: record_change(job_id, name, kind, actor, reason, revision, before, after, now)!
+-- name: record_change(job_id, name, kind, actor, reason, revision, before, after, at)!
 INSERT INTO steps_schedule_changes (job_id, name, kind, actor, reason, changed_at, revision, before, after)
-VALUES (:job_id, :name, :kind, :actor, :reason, :now, :revision, :before, :after);
+VALUES (:job_id, :name, :kind, :actor, :reason, :at, :revision, :before, :after);
 
 -- name: changes_of(job_id)
 SELECT * FROM steps_schedule_changes WHERE job_id = :job_id ORDER BY id;
@@ -75,6 +75,9 @@ ON CONFLICT (app, content_hash) DO NOTHING;
 
 -- name: newest_code(app)
 SELECT content_hash, seen_at FROM steps_schedule_code WHERE app = :app ORDER BY id DESC LIMIT 1;
+
+-- name: is_known_code(app, content_hash)
+SELECT content_hash, seen_at FROM steps_schedule_code WHERE app = :app AND content_hash = :content_hash;
 
 -- name: forget_code(app, content_hash)!
 DELETE FROM steps_schedule_code WHERE app = :app AND content_hash = :content_hash;

@@ -1,31 +1,34 @@
 -- Deciding slots: what is due, the executions that are created, and the ledger.
 
--- name: survey(now)
--- Whether a scheduler has anything to do, and when it will.
-SELECT EXISTS (SELECT 1 FROM cron_jobs WHERE next_slot <= :now) AS due,
-       EXISTS (SELECT 1 FROM cron_jobs WHERE edited_at IS NOT NULL) AS edited,
-       EXISTS (SELECT 1 FROM cron_jobs WHERE next_slot IS NOT NULL AND last_slot > :now) AS ahead,
-       EXISTS (SELECT 1 FROM cron_jobs WHERE expect_at <= :now) AS overdue,
-       EXISTS (SELECT 1 FROM job_executions WHERE start_by <= :now AND start_by IS NOT NULL AND status = 'PENDING') AS late,
+-- name: survey(now, ahead)
+-- Whether a scheduler has anything to do, and when it will. A minimum is one look at an index, also for a planner that
+-- has no statistics.
+SELECT coalesce((SELECT min(next_slot) FROM cron_jobs WHERE next_slot IS NOT NULL) <= @time(:now), false) AS due,
+       (SELECT min(edited_at) FROM cron_jobs WHERE edited_at IS NOT NULL) IS NOT NULL AS edited,
+       coalesce((SELECT max(last_slot) FROM cron_jobs WHERE next_slot IS NOT NULL) > @time(:ahead), false) AS ahead,
+       coalesce((SELECT min(expect_at) FROM cron_jobs WHERE expect_at IS NOT NULL) <= @time(:now), false) AS overdue,
+       coalesce((SELECT min(start_by) FROM job_executions
+                 WHERE start_by IS NOT NULL AND status = 'PENDING' AND started_at IS NULL) <= @time(:now), false) AS late,
        (SELECT min(next_slot) FROM cron_jobs WHERE next_slot > :now) AS next_slot,
        (SELECT min(expect_at) FROM cron_jobs WHERE expect_at > :now) AS next_expected,
-       (SELECT min(start_by) FROM job_executions WHERE start_by > :now AND status = 'PENDING') AS next_late;
+       (SELECT min(start_by) FROM job_executions
+        WHERE start_by > :now AND start_by IS NOT NULL AND status = 'PENDING' AND started_at IS NULL) AS next_late;
 
 -- name: lock_due(now, excluded, limit)
 SELECT * FROM cron_jobs WHERE next_slot <= :now AND edited_at IS NULL AND id @not_in(:excluded bigint)
 ORDER BY next_slot, id LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
 
--- name: lock_ahead(now, limit)
+-- name: lock_ahead(ahead, limit)
 -- The clock went back: slots after now have been decided.
-SELECT * FROM cron_jobs WHERE next_slot IS NOT NULL AND last_slot > :now AND edited_at IS NULL
-ORDER BY id LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
+SELECT * FROM cron_jobs WHERE next_slot IS NOT NULL AND last_slot > :ahead AND edited_at IS NULL
+ORDER BY last_slot LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
 
 -- name: lock_overdue(now, excluded, limit)
 SELECT * FROM cron_jobs WHERE expect_at <= :now AND edited_at IS NULL AND id @not_in(:excluded bigint)
 ORDER BY expect_at, id LIMIT :limit @postgres(FOR UPDATE SKIP LOCKED);
 
--- name: overdue(now)
-SELECT * FROM cron_jobs WHERE expect_at <= :now ORDER BY id;
+-- name: expecting()
+SELECT * FROM cron_jobs WHERE expect_at IS NOT NULL ORDER BY id;
 
 -- name: live_executions(ids, keys)
 -- What keeps the next slot of a cron without overlap from running: an execution that has not ended, or a step of one
@@ -67,13 +70,13 @@ FROM @rows(:rows, id bigint, revision integer, before timestamptz, last_slot tim
 WHERE cron_jobs.id = r.id AND cron_jobs.revision = r.revision
   AND cron_jobs.last_slot @sqlite(IS)@postgres(IS NOT DISTINCT FROM) r.before;
 
--- name: expect(id, expected_from, expect_at)!
-UPDATE cron_jobs SET expected_from = :expected_from, expect_at = :expect_at WHERE id = :id;
+-- name: expect(id, alarmed_slot, expect_at)!
+UPDATE cron_jobs SET alarmed_slot = :alarmed_slot, expect_at = :expect_at WHERE id = :id;
 
 -- The clock went back ----------------------------------------------------------------------------------
 
 -- name: withdraw_skipped(job_id, now)!
-DELETE FROM steps_schedule_slots WHERE job_id = :job_id AND slot > :now AND outcome = 'skipped';
+DELETE FROM steps_schedule_slots WHERE job_id = :job_id AND slot > :now AND execution_id IS NULL;
 
 -- name: gap_around(job_id, now)
 SELECT * FROM steps_schedule_slots
@@ -85,6 +88,23 @@ WHERE c.id @in(:ids bigint) ORDER BY s.job_id, s.slot;
 
 -- name: shorten_gap(id, until_slot)!
 UPDATE steps_schedule_slots SET until_slot = :until_slot WHERE id = :id;
+
+-- Pruning ----------------------------------------------------------------------------------------------
+
+-- name: raise_ledger_from(before)!
+UPDATE cron_jobs SET ledger_from = :before WHERE ledger_from < :before AND last_slot >= :before;
+
+-- name: prune_slots(before, limit)!
+-- A gap that reaches beyond the moment stays.
+DELETE FROM steps_schedule_slots WHERE id IN (
+    SELECT s.id FROM steps_schedule_slots s JOIN cron_jobs c ON c.id = s.job_id
+    WHERE s.until_slot <= :before AND s.until_slot <= c.ledger_from LIMIT :limit);
+
+-- name: prune_executions(before, limit)!
+DELETE FROM job_executions WHERE id IN (
+    SELECT e.id FROM job_executions e JOIN cron_jobs c ON c.id = e.job_id
+    WHERE e.finished_at <= :before AND e.status NOT IN ('PENDING', 'RUNNING') AND coalesce(e.slot, e.scheduled_time) <= c.ledger_from
+    LIMIT :limit);
 
 -- Reading ----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from stepwell.schedule.alarms import Missed
 from stepwell.schedule.backfilling import Backfill
 from stepwell.schedule.cron import CronExpression
 from stepwell.schedule.definition import Definition, Misfire, Target
-from stepwell.schedule.schedules import Edit, Schedule
+from stepwell.schedule.schedule import Edit, Schedule
 from stepwell.store.engine.executions import ExecutionRow
 from stepwell.store.engine.schedules import ChangeRow
 from stepwell.store.engine.slots import SlotRow

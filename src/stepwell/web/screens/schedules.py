@@ -10,7 +10,7 @@ from stepwell.model.errors import CronParseError, StepwellError
 from stepwell.schedule.cron.expression import CronExpression
 from stepwell.schedule.definition import Definition
 from stepwell.schedule.errors import ScheduleNotFound
-from stepwell.schedule.schedules import Schedule
+from stepwell.schedule.schedule import Schedule
 from stepwell.web.screens.asked import Asked, Form, View
 from stepwell.web.screens.commands import command
 

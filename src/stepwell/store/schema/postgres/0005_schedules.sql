@@ -39,10 +39,11 @@ CREATE TABLE cron_jobs (
     last_success    timestamptz,                            -- the newest slot that succeeded
     ledger_from     timestamptz,                            -- the ledger is complete from here to `last_slot`
     expected_from   timestamptz,                            -- `expect_within` is about slots after this
+    alarmed_slot    timestamptz,                     -- the newest slot that an alarm was raised about
     expect_at       timestamptz                             -- when it is checked next
 );
 CREATE INDEX cron_jobs_due ON cron_jobs (next_slot) WHERE next_slot IS NOT NULL;
-CREATE INDEX cron_jobs_unchecked ON cron_jobs (id) WHERE edited_at IS NOT NULL;
+CREATE INDEX cron_jobs_unchecked ON cron_jobs (edited_at) WHERE edited_at IS NOT NULL;
 CREATE INDEX cron_jobs_decided ON cron_jobs (last_slot) WHERE next_slot IS NOT NULL;
 CREATE INDEX cron_jobs_expected ON cron_jobs (expect_at) WHERE expect_at IS NOT NULL;
 
@@ -72,7 +73,7 @@ CREATE UNIQUE INDEX job_executions_by_step ON job_executions (step_id) WHERE ste
 CREATE UNIQUE INDEX job_executions_by_workflow ON job_executions (workflow_id) WHERE workflow_id IS NOT NULL;
 CREATE INDEX job_executions_by_slot ON job_executions (job_id, slot, status);
 CREATE INDEX job_executions_live ON job_executions (job_id) WHERE status IN ('PENDING', 'RUNNING');
-CREATE INDEX job_executions_to_start ON job_executions (start_by) WHERE start_by IS NOT NULL AND status = 'PENDING';
+CREATE INDEX job_executions_to_start ON job_executions (start_by) WHERE start_by IS NOT NULL AND status = 'PENDING' AND started_at IS NULL;
 
 -- The slot ledger: one row for every slot, or for a gap of many, with what came of it.
 CREATE TABLE steps_schedule_slots (

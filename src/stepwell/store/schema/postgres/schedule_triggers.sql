@@ -1,4 +1,5 @@
--- Changes of cron jobs by plain SQL: schedulers look for `edited_at`. What Stepwell itself writes has a new revision.
+-- Changes of cron jobs by plain SQL: schedulers look for `edited_at`, and are woken. What Stepwell itself writes has a
+-- new revision.
 
 CREATE OR REPLACE FUNCTION cron_jobs_edited() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -9,3 +10,12 @@ DROP TRIGGER IF EXISTS cron_jobs_edited ON cron_jobs;
 CREATE TRIGGER cron_jobs_edited BEFORE UPDATE OF description, cron_expression, handler_name, handler_params, is_enabled, max_retry,
     timeout_seconds, target, zone, misfire, misfire_limit, start_deadline, allow_overlap, jitter, expect_within ON cron_jobs
     FOR EACH ROW WHEN (NEW.revision = OLD.revision) EXECUTE FUNCTION cron_jobs_edited();
+
+CREATE OR REPLACE FUNCTION cron_jobs_wake() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify(left('stepwell:' || TG_TABLE_SCHEMA, 63), 'schedules');
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS cron_jobs_wake ON cron_jobs;
+CREATE TRIGGER cron_jobs_wake AFTER INSERT OR UPDATE ON cron_jobs
+    FOR EACH ROW WHEN (NEW.edited_at IS NOT NULL) EXECUTE FUNCTION cron_jobs_wake();
