@@ -13,8 +13,6 @@ from stepwell.define.drafts import NewStep, all_drafts
 from stepwell.define.registry import Registry
 from stepwell.dispatch import sweep as sweeping
 from stepwell.dispatch.dispatcher import Dispatcher
-from stepwell.dispatch.dispatcher_part import DispatcherPart
-from stepwell.dispatch.sweep_part import SWEEP_SECONDS, SweepPart
 from stepwell.dispatch.tick import TickOptions, TickReport
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.declared_actions import record_actions
@@ -43,13 +41,11 @@ from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
 from stepwell.operate.causes import resolve_causes
 from stepwell.operate.fold import fold_all, recount
-from stepwell.operate.fold_part import FoldPart
 from stepwell.operate.operations import Operations
 from stepwell.operate.reaper import Reaper, ReaperOptions
-from stepwell.operate.reaper_part import ReaperPart
 from stepwell.operate.retention import Retention, RetentionOptions
-from stepwell.operate.retention.retention_part import RetentionPart
 from stepwell.operate.transition import transition_by_hand
+from stepwell.parts import Parts
 from stepwell.processes.engine import ProcessEngine
 from stepwell.processes.explain import rescheduling
 from stepwell.processes.processes import MainProcesses
@@ -62,12 +58,10 @@ from stepwell.run.worker import Worker
 from stepwell.run.worker_row import default_queues
 from stepwell.schedule.declaring import CronDecorator
 from stepwell.schedule.engine import ScheduleEngine
-from stepwell.schedule.scheduler_part import SchedulerPart
 from stepwell.schedule.schedules import Schedules
 from stepwell.service.background import Background
 from stepwell.service.crew import Crew
 from stepwell.service.locate import Loadable, load_app, module_name_of, name_of
-from stepwell.service.part import Part
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
 from stepwell.store.engine.past import StepThen
@@ -126,6 +120,7 @@ class Stepwell(Loadable):
         self.main_processes = MainProcesses(self)
         self.schedules = Schedules(self)
         self.cron = CronDecorator(self)
+        self.parts = Parts(self)
         self.retention_options = RetentionOptions() if retention is None else retention
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
@@ -315,33 +310,9 @@ class Stepwell(Loadable):
             settings["strategy"] = self.main_processes.strategy()
         return self._workers.build(WorkerSettings.of(settings))
 
-    def dispatcher_parts(self, dispatcher: Dispatcher, *, sweep_seconds: float = SWEEP_SECONDS) -> list[Part]:
-        """A dispatcher, the sweep of its groups and the fold of the counters, as parts of a crew."""
-        sweep = SweepPart(self.database, dispatcher.groups, sweep_seconds)
-        return [DispatcherPart(dispatcher, self.database), sweep, FoldPart(self.database)]
-
-    def reaper_part(self, **options: Unpack[ReaperOptions]) -> Part:
-        """A reaper, as part of a crew."""
-        return ReaperPart(self.reaper(**options), self.database)
-
-    def scheduler_part(self) -> Part:
-        """A scheduler, as part of a crew; first writes the schedules that the code declares."""
-        self.schedules.reconcile_once()
-        return SchedulerPart(self.schedules.scheduler(), self.database)
-
-    def retention_part(self) -> Part:
-        """Retention, as part of a crew."""
-        return RetentionPart(self.retention, self.database, self.events)
-
-    def parts(self, worker: Worker) -> list[Part]:
-        """A worker and the other parts that a system needs: dispatcher, sweep, reaper, scheduler and retention."""
-        dispatcher = self.dispatcher(lock_seconds=worker.row.alive_seconds)
-        beside = [self.reaper_part(), self.scheduler_part(), self.retention_part(), *self.main_processes.parts()]
-        return [worker, *self.dispatcher_parts(dispatcher), *beside]
-
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
         """Dispatch, run and reap in this process until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
-        with Crew(self.parts(self.worker(**worker))) as crew:
+        with Crew(self.parts.all(self.worker(**worker))) as crew:
             self._crews.append(crew)
             try:
                 crew.run()
@@ -351,7 +322,7 @@ class Stepwell(Loadable):
 
     def running(self, **worker: Unpack[WorkerOptions]) -> Background:
         """The same in threads, during a `with` or `async with` block: for a program with a main loop of its own."""
-        return Background(Crew(self.parts(self.worker(**worker))))
+        return Background(Crew(self.parts.all(self.worker(**worker))))
 
     def stop(self) -> None:
         """Stop every `run` of this app gracefully, like a signal; call it from another thread or from a job.

@@ -110,7 +110,7 @@ def dispatching_parts(
 ) -> tuple[Dispatcher, list[Part]]:
     """A dispatcher and its sweep, as configured; without groups, for all."""
     dispatcher = app.dispatcher(groups or None, **tick_options(config, lease_seconds))
-    return dispatcher, app.dispatcher_parts(dispatcher, sweep_seconds=config.dispatcher.sweep_seconds)
+    return dispatcher, app.parts.of_dispatcher(dispatcher, sweep_seconds=config.dispatcher.sweep_seconds)
 
 
 def _open_recorded(target: Target, app_name: str) -> Stepwell:

@@ -228,7 +228,7 @@ def scheduler(target: Target, /, once: bool, app_name: str | None, **log: Any) -
         if once:
             click.echo(f"{counted(app.schedules.run_once(), 'execution')} created.")
             return
-        with crew_of([app.scheduler_part()], stopping="Stopping after the current round.") as crew:
+        with crew_of([app.parts.scheduler()], stopping="Stopping after the current round.") as crew:
             click.echo(f"Scheduling on {target}. Ctrl-C or SIGTERM stops it.")
             crew.run()
     click.echo(f"Stopped: {crew.report()}." if crew.report() else "Stopped.")

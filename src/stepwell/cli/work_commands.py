@@ -123,7 +123,7 @@ def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
 def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...], lease_seconds: float) -> list[Part]:
     _, dispatching = dispatching_parts(app, config, groups, lease_seconds)
     app.retention.options = retention_options(config, app.retention_options)
-    beside = [app.reaper_part(**reaper_options(config)), app.scheduler_part(), app.retention_part()]
+    beside = [app.parts.reaper(**reaper_options(config)), app.parts.scheduler(), app.parts.retention()]
     return [*dispatching, *beside, *app.main_processes.parts()]
 
 
@@ -153,7 +153,7 @@ def reaper(target: Target, /, once: bool, **log: Any) -> None:
                 f"{counted(len(reaped.leases_released), 'lease')} released."
             )
             return
-        with crew_of([app.reaper_part(**options)], stopping="Stopping after the current round.") as crew:
+        with crew_of([app.parts.reaper(**options)], stopping="Stopping after the current round.") as crew:
             click.echo(f"Reaping on {target}. Ctrl-C or SIGTERM stops it.")
             crew.run()
     click.echo(f"Stopped: {crew.report()}." if crew.report() else "Stopped.")

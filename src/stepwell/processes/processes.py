@@ -119,13 +119,13 @@ class MainProcesses:
         def parts() -> list[Part]:
             made = self._app.worker(**options)
             dispatcher = self._app.dispatcher(lock_seconds=made.row.alive_seconds)
-            return [made, *self._app.dispatcher_parts(dispatcher)]
+            return [made, *self._app.parts.of_dispatcher(dispatcher)]
 
         return Heartbeat(parts, config.run_time_seconds)
 
     def reschedule_heartbeat(self) -> Heartbeat:
         """RESCHEDULE: makes dead and not_completed tasks new, and does the work of the reaper for everything else."""
-        return Heartbeat(lambda: [self._reschedule_beat(), self._app.reaper_part()], self.config.run_time_seconds)
+        return Heartbeat(lambda: [self._reschedule_beat(), self._app.parts.reaper()], self.config.run_time_seconds)
 
     def parts(self) -> list[Part]:
         """The queue and reschedule beats, to run beside a worker without cron; none without a configuration."""

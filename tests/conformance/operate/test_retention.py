@@ -352,7 +352,7 @@ def test_a_pass_goes_on_where_another_process_has_left_it(engine: Engine, clock:
     app.enqueue_many([NewStep(action="behave") for _ in range(35)])
     engine.settle()
     clock.advance(31 * DAY)
-    first, second = app.retention_part(), app.retention_part()
+    first, second = app.parts.retention(), app.parts.retention()
     first.open()
     assert first.round(()) <= 1
     assert len(app.steps(limit=100)) == 25
@@ -378,7 +378,7 @@ def test_retention_says_so_when_it_is_behind(engine: Engine, clock: ManualClock)
     seen: list[Any] = []
     app.events.on("retention.behind")(seen.append)
     app.retention.options = RetentionOptions(batch=10)
-    part = app.retention_part()
+    part = app.parts.retention()
     part.open()
     part.round(())  # a first pass, with nothing to do
     app.enqueue_many([NewStep(action="behave") for _ in range(35)])
@@ -406,7 +406,7 @@ def test_one_setting_keeps_everything(engine: Engine, clock: ManualClock) -> Non
     engine.plant("a")
     engine.settle()
     clock.advance(3_000 * DAY)
-    part = app.retention_part()
+    part = app.parts.retention()
     part.open()
     part.round(())
     part.close()

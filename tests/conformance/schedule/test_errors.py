@@ -168,7 +168,7 @@ def test_a_database_that_was_away_is_used_again_and_nothing_is_lost(
 
 def test_the_part_goes_on_after_a_round_that_failed(shared_database_url: str) -> None:
     with Stepwell(shared_database_url) as app:
-        part = app.scheduler_part()
+        part = app.parts.scheduler()
         rounds: list[int] = []
         whole = part.round
 

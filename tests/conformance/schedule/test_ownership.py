@@ -53,7 +53,7 @@ def test_the_decorator_makes_a_job_of_a_function_and_names_the_schedule_after_it
 
 def test_a_worker_and_a_scheduler_write_what_the_code_declares_when_they_start(url: str) -> None:
     with code(url, a={}) as first:
-        first.scheduler_part().close()
+        first.parts.scheduler().close()
         assert [each.name for each in first.schedules.list()] == ["a"]
     with code(url, a={}, b={}) as second:
         second.worker(executor="thread")
@@ -199,7 +199,7 @@ def test_several_processes_reconcile_at_once(url: str) -> None:
 def test_a_declared_schedule_that_cannot_be_used_stops_the_start_and_nothing_is_written(url: str) -> None:
     with code(url, a={}, b={"params": {"unknown": 1}}, c={"max_retry": 0}) as app:
         with pytest.raises(InvalidSchedule) as error:
-            app.scheduler_part()
+            app.parts.scheduler()
         assert all(word in str(error.value) for word in ("'b'", "'c'", "unknown", "max_retry"))
         assert app.schedules.list() == []
 

@@ -34,7 +34,7 @@ def test_plain_sql_of_another_client_is_noticed_while_the_scheduler_sleeps(share
         def report() -> None: ...
 
         slept: list[float] = []
-        part = app.scheduler_part()
+        part = app.parts.scheduler()
         whole = part.round
 
         def counting(wakes: Collection[Wake]) -> float:
@@ -85,4 +85,4 @@ def test_a_scheduler_sleeps_until_the_next_slot_and_never_longer_than_the_poll_i
     assert scheduler.round().pause == 60.0
     create(app, "* * * * *", name="t")
     assert scheduler.round().pause == 30.0  # the clock of these tests begins half a minute before a slot
-    assert isinstance(app.scheduler_part(), SchedulerPart)
+    assert isinstance(app.parts.scheduler(), SchedulerPart)

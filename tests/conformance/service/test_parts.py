@@ -72,7 +72,7 @@ def test_the_sweep_is_due_when_the_clock_says_so_and_reports_what_it_repaired(en
 
 def test_the_sweep_of_a_dispatcher_with_some_groups_leaves_the_others_alone(engine: Engine) -> None:
     engine.plant("step", group="beta")
-    _, part = engine.app.dispatcher_parts(engine.app.dispatcher([GROUP]))
+    _, part, _ = engine.app.parts.of_dispatcher(engine.app.dispatcher([GROUP]))
     part.open()
     assert engine.change("DELETE FROM steps_agenda") == 1
     engine.clock.advance(SWEEP_SECONDS)
@@ -83,7 +83,7 @@ def test_the_sweep_of_a_dispatcher_with_some_groups_leaves_the_others_alone(engi
 
 def test_a_dispatcher_reports_its_ticks(engine: Engine) -> None:
     engine.plant("one, two", group=GROUP)
-    part, _ = engine.app.dispatcher_parts(engine.app.dispatcher())
+    part, _, _ = engine.app.parts.of_dispatcher(engine.app.dispatcher())
     assert part.report() == "0 dispatched in 0 ticks"
     with engine.worker():
         while part.round(()) == 0.0:

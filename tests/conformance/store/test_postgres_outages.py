@@ -145,7 +145,7 @@ def test_the_dispatcher_goes_on_when_its_connections_are_cut_again_and_again(
 ) -> None:
     monkeypatch.setattr(retry_delay, "FAILURE_SECONDS", (0.001, 0.01))
     monkeypatch.setattr(dispatcher_part, "IDLE_SECONDS", 0.001)
-    crew = Crew(app.dispatcher_parts(app.dispatcher()))
+    crew = Crew(app.parts.of_dispatcher(app.dispatcher()))
     with Stepwell(postgres_url, clock=clock) as worker, in_thread(crew.run) as errors:
         try:
             behave(worker)

@@ -67,7 +67,7 @@ def test_a_key_that_is_promised_keeps_its_workflow(url: str) -> None:
 
 def test_what_up_keeps_is_what_prune_keeps(url: str) -> None:
     with Stepwell(url) as app:
-        part = app.retention_part()
+        part = app.parts.retention()
         app.retention.options = type(app.retention.options)(keep_days=float("inf"))
         part.open()
     assert "everything is kept" in run(url, "doctor", code=1).stdout
