@@ -17,7 +17,7 @@ from tests.browser.serving import Server
 from tests.browser.shop import Shop, open_shop
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """A Chromium; when there is none, every test that asks for it fails with what was tried."""
     with sync_playwright() as playwright:
@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     """Two hours of history, a live worker, and three steps that run until the end."""
     made = open_shop(f"sqlite:///{tmp_path_factory.mktemp('shop')}/shop.db")
@@ -44,7 +44,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     made.app.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(shop: Shop) -> Iterator[Server]:
     server = Server(application(shop.app, recognise=lambda scope: Visitor("ann", Role.ADMIN)))
     server.start()
@@ -52,7 +52,7 @@ def served(shop: Shop) -> Iterator[Server]:
     server.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def screens(shop: Shop) -> dict[str, str]:
     return screens_of(shop)
 
