@@ -54,7 +54,8 @@ def _tables_with_numbers(engine: Engine) -> set[str]:
 
 
 def test_every_table_that_numbers_its_rows_is_checked_here(engine: Engine) -> None:
-    assert _tables_with_numbers(engine) == set(ROWS)
+    numbered_elsewhere = {"steps_archive"}  # its ids are those of steps
+    assert _tables_with_numbers(engine) - numbered_elsewhere == set(ROWS)
 
 
 @pytest.mark.parametrize("table", ROWS)

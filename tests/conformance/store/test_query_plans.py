@@ -52,6 +52,7 @@ WITH_IDS_OF_WORKFLOWS = {
     "lock_for_new_steps", "template_steps", "workflow", "workflow_at", "workflow_exists", "workflow_transitions",
     "workflow_versions", "workflow_ids_between",
 }  # fmt: skip
+BEFORE_A_WORKFLOW = {"newest_workflows"}
 # It reads an index from its end, and stops at its limit.
 NEWEST_FIRST = {"newest_workflows"}
 NOT_LARGE = {
@@ -346,6 +347,8 @@ def _scans_of(app: Stepwell, tx: Transaction, name: str, sql: str, large: Collec
     if name in WITH_IDS_OF_WORKFLOWS:
         uuids = ARRAYS["workflows"]
         values |= dict.fromkeys(("id", "first", "last"), uuids[0]) | {"ids": adapt(uuids) if _is_sqlite(app) else uuids}
+    if name in BEFORE_A_WORKFLOW:
+        values["before"] = ARRAYS["workflows"][0]
     texts = parts_of(sql) if _is_sqlite(app) else [sql]
     return [scan for text in texts for scan in _plan_scans(app, tx, text, values, large)]
 

@@ -63,6 +63,8 @@ def _value(name: str, hint: Any, verb: str = "") -> Any:
         return OF_NAME[name]
     kinds = [kind for kind in (typing.get_args(hint) or (hint,)) if kind is not type(None)]
     kind = kinds[0]
+    if typing.get_origin(kind) is typing.Literal:
+        return typing.get_args(kind)[0]
     if "Sequence" in str(hint) or "Collection" in str(hint):
         return [1] if "int" in str(hint) else [UUID]
     return {int: 1, str: UUID, datetime: datetime(2026, 1, 1, tzinfo=UTC), float: 1.0, bool: True}[kind]

@@ -105,7 +105,7 @@ def test_the_limit_prints_every_figure(kind: str) -> None:
     assert [figure.name for figure in figures] == [name for work in WORK for name in figure_names(work)]
     for figure in figures:
         said = json.loads(figure.as_json())
-        assert list(said) == ["name", "database", "system", "value", "unit", "detail"]
+        assert list(said) == ["name", "database", "system", "value", "unit", "detail", "cpu"]
         assert said["database"] == kind
         assert said["system"] == "the limit"
         assert said["value"] > 0

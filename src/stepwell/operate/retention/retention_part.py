@@ -134,9 +134,9 @@ class RetentionPart(Part):
                 self._database.let_writers_pass()
         self._database.transact(lambda tx: verbs.end_pass(tx, holder=self._holder, now=self._database.now()))
         self._reported = False
-        if row.steps:
+        if row.step_count:
             what = "archived" if self._options.archive else "deleted"
-            _LOGGER.info("retention: %s %d workflows with %d steps", what, row.workflows, row.steps)
+            _LOGGER.info("retention: %s %d workflows with %d steps", what, row.workflow_count, row.step_count)
 
     def _report_if_behind(self) -> None:
         if self._reported:

@@ -57,8 +57,8 @@ class RetentionRow(msgspec.Struct, frozen=True):
     position: int | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
-    workflows: int = 0
-    steps: int = 0
+    workflow_count: int = 0
+    step_count: int = 0
     complete_until: datetime | None = None
     deleted_to: int = 0
 

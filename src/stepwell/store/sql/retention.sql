@@ -177,7 +177,7 @@ UPDATE steps_retention SET holder = :holder, held_until = :until
 WHERE holder IS NULL OR holder = :holder OR held_until <= :now;
 
 -- name: begin_pass(holder, cutoff, now)!
-UPDATE steps_retention SET cutoff = :cutoff, position = 0, started_at = :now, workflows = 0, steps = 0
+UPDATE steps_retention SET cutoff = :cutoff, position = 0, started_at = :now, workflow_count = 0, step_count = 0
 WHERE holder = :holder;
 
 -- name: advance(holder, until, position)!
@@ -185,7 +185,7 @@ WHERE holder = :holder;
 UPDATE steps_retention SET position = :position, held_until = :until WHERE holder = :holder;
 
 -- name: count_removed(workflow_count, step_count, deleted_to)!
-UPDATE steps_retention SET workflows = workflows + :workflow_count, steps = steps + :step_count,
+UPDATE steps_retention SET workflow_count = workflow_count + :workflow_count, step_count = step_count + :step_count,
     deleted_to = CASE WHEN deleted_to < :deleted_to THEN :deleted_to ELSE deleted_to END;
 
 -- name: end_pass(holder, now)!

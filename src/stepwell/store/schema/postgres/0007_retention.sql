@@ -126,8 +126,8 @@ CREATE TABLE steps_retention (
     position       bigint, -- of the pass under way: steps up to this id have been looked at
     started_at     timestamptz, -- of the one under way, or of the last pass
     ended_at       timestamptz, -- of the last pass
-    workflows      bigint NOT NULL DEFAULT 0, -- of that pass
-    steps          bigint NOT NULL DEFAULT 0,
+    workflow_count bigint NOT NULL DEFAULT 0, -- of that pass
+    step_count     bigint NOT NULL DEFAULT 0,
     complete_until timestamptz, -- what ended before this is gone
     deleted_to     bigint NOT NULL DEFAULT 0 -- the highest id of a step that was deleted
 );

@@ -127,8 +127,8 @@ CREATE TABLE steps_retention (
     position       integer, -- of the pass under way: steps up to this id have been looked at
     started_at     text, -- of the one under way, or of the last pass
     ended_at       text, -- of the last pass
-    workflows      integer NOT NULL DEFAULT 0, -- of that pass
-    steps          integer NOT NULL DEFAULT 0,
+    workflow_count integer NOT NULL DEFAULT 0, -- of that pass
+    step_count     integer NOT NULL DEFAULT 0,
     complete_until text, -- what ended before this is gone
     deleted_to     integer NOT NULL DEFAULT 0 -- the highest id of a step that was deleted
 ) STRICT;
