@@ -17,6 +17,7 @@ from stepwell.store import Transaction, Wake
 from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.wake import ANY_WAKE
 from stepwell.testing import ManualClock, behave
+from tests.conformance.support.wakes import first_wakes
 from tests.survival.outages import SilentProxy
 
 pytestmark = pytest.mark.sqlite_file  # a file is watched, memory is not
@@ -27,27 +28,26 @@ WAIT_SECONDS = 30.0
 def test_an_enqueue_wakes_listeners(app: Stepwell) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue("behave")
-        assert Wake.WORK in listener.wait([], WAIT_SECONDS)
+        assert Wake.WORK in first_wakes(listener)
 
 
 def test_a_bulk_enqueue_wakes_listeners(app: Stepwell) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue_many(NewStep(action="behave") for _ in range(3))
-        assert Wake.WORK in listener.wait([], WAIT_SECONDS)
+        assert Wake.WORK in first_wakes(listener)
 
 
 def test_a_step_with_a_concurrency_key_wakes_the_dispatcher_too(app: Stepwell) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue("behave", concurrency_key="one at a time")
-        poll_wakes = {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
-        assert poll_wakes >= {Wake.WORK, Wake.DECISIONS}
+        assert first_wakes(listener) >= {Wake.WORK, Wake.DECISIONS}
 
 
 @pytest.mark.parametrize("many", [1, 3])
 def test_a_delayed_step_wakes_the_dispatcher(app: Stepwell, many: int) -> None:
     with closing(app.database.listen()) as listener:
         app.enqueue_many(NewStep(action="behave", delay=0.1) for _ in range(many))
-        assert Wake.DECISIONS in {*listener.wait([], WAIT_SECONDS), *listener.poll_wakes()}
+        assert Wake.DECISIONS in first_wakes(listener)
 
 
 @pytest.mark.parametrize("fails", [True, False])

@@ -83,10 +83,10 @@ def test_subscribers_of_the_app_are_called_and_those_of_the_test_are_removed() -
         app.events.on(StepCompleted)(lambda event: seen.append("test"))
         app.enqueue("double", {"number": 1})
         settle(app)
-    assert seen == ["app", "test"]
+    assert sorted(seen) == ["app", "test"]  # each subscriber has a thread of its own
     app.enqueue("double", {"number": 1})
     app.run_until_idle()
-    assert seen == ["app", "test", "app"]
+    assert seen[2:] == ["app"]
 
 
 def test_declared_workflows_start_on_the_other_database() -> None:
