@@ -1,123 +1,30 @@
-"""Stepwell: a durable step dispatcher. Background work is rows in SQLite or PostgreSQL."""
+"""Stepwell: a durable step dispatcher. Background work is rows in SQLite or PostgreSQL.
+
+The public names are those of `stepwell.public`. They are loaded when the first of them is used, not with the package:
+`stepwell --help` needs none of them.
+"""
 
 from __future__ import annotations
 
-from stepwell.app import Stepwell
-from stepwell.define.definition import JobDefinition
-from stepwell.define.drafts import NewStep
-from stepwell.define.job import Job
-from stepwell.define.outcomes import (
-    NOT_COMPLETED,
-    JustEnd,
-    JustResolve,
-    MaxRetriesReached,
-    NonNotifiable,
-    Permanent,
-    Reschedule,
-    Retry,
-    Skip,
-    Stop,
-)
-from stepwell.enqueue.handle import Handle
-from stepwell.model.errors import (
-    ActionRefused,
-    AppClosed,
-    DatabaseBusy,
-    DatabaseUnavailable,
-    IllegalTransition,
-    InvalidRequest,
-    InvalidStep,
-    KeyConflict,
-    OperationNotFound,
-    SchemaError,
-    StepArchived,
-    StepDidNotConclude,
-    StepNotFound,
-    StepTimeout,
-    StepwellError,
-    UnknownAction,
-    UnstorableValue,
-    WorkflowConflict,
-    WorkflowDefinitionError,
-    WorkflowNotFound,
-)
-from stepwell.model.states import State
-from stepwell.model.step import Retried, Step, StepRef, Transition
-from stepwell.operate.operations import Operation, Preview
-from stepwell.operate.retention import RetentionOptions
-from stepwell.run.current import current_step
-from stepwell.run.log_fields import StepLogFilter
-from stepwell.run.results import Results, StepResult
-from stepwell.run.running import RunningStep
-from stepwell.run.workflow_request import WorkflowRequest
-from stepwell.share.ranges import HashRange, UniqueId
-from stepwell.share.strategies import DivideTotalValueEqually, SortByDateCreated
-from stepwell.workflow.outcome import Outcome
-from stepwell.workflow.run import Run
-from stepwell.workflow.steps import DeclaredStep, Gate
-from stepwell.workflow.template import Template
-from stepwell.workflow.workflow import Workflow
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ActionRefused",
-    "AppClosed",
-    "DatabaseBusy",
-    "DatabaseUnavailable",
-    "DeclaredStep",
-    "DivideTotalValueEqually",
-    "Gate",
-    "Handle",
-    "HashRange",
-    "IllegalTransition",
-    "InvalidRequest",
-    "InvalidStep",
-    "Job",
-    "JobDefinition",
-    "JustEnd",
-    "JustResolve",
-    "KeyConflict",
-    "MaxRetriesReached",
-    "NOT_COMPLETED",
-    "NewStep",
-    "NonNotifiable",
-    "Operation",
-    "OperationNotFound",
-    "Outcome",
-    "Permanent",
-    "Preview",
-    "Reschedule",
-    "Results",
-    "RetentionOptions",
-    "Retried",
-    "Retry",
-    "Run",
-    "RunningStep",
-    "SchemaError",
-    "Skip",
-    "SortByDateCreated",
-    "State",
-    "Step",
-    "StepDidNotConclude",
-    "StepLogFilter",
-    "StepArchived",
-    "StepNotFound",
-    "StepRef",
-    "StepResult",
-    "StepTimeout",
-    "Stepwell",
-    "StepwellError",
-    "Stop",
-    "Template",
-    "Transition",
-    "UniqueId",
-    "UnknownAction",
-    "UnstorableValue",
-    "Workflow",
-    "WorkflowConflict",
-    "WorkflowDefinitionError",
-    "WorkflowNotFound",
-    "WorkflowRequest",
-    "current_step",
-]
+if TYPE_CHECKING:
+    from stepwell.public import *
+else:
+
+    def __getattr__(name: str) -> object:
+        """Called for a name that the package does not have yet. Afterwards it has all of them."""
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module 'stepwell' has no attribute {name!r}")
+        from importlib import import_module
+
+        public = import_module("stepwell.public")
+        if name != "__all__" and name not in public.__all__:
+            raise AttributeError(f"module 'stepwell' has no attribute {name!r}")
+        globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

@@ -52,7 +52,7 @@ class ProcessExecutor(Executor):
         self.slots = slots
         self._rescues = rescues
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["stepwell.run.executors.child", "stepwell.app"])
+        context.set_forkserver_preload(["stepwell.run.executors.child", "stepwell.public"])
         self._slots = [Slot(context, app_name, max_memory, logs) for _ in range(slots)]
         self._messages = MessageHandler(database, finisher, app_name)
         self._notes_at = 0.0
