@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from stepwell.public import *
+    from stepwell.public import *  # noqa: F403 - it has `__all__`
 else:
 
     def __getattr__(name: str) -> object:

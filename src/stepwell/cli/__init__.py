@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "explain": ("look", "Explain why a step or a workflow is waiting."),
         "workflows": ("workflows", "List, start, check and steer declared workflows."),
         "schedules": ("schedules", "List, add, change and run schedules."),
+        "top": ("top", "Watch it live: pace, running steps, failures."),
         "stats": ("overview", "Show counts by state, breaker and workers."),
         "groups": ("overview", "List groups: unfinished steps, last ticks, locks."),
         "ticks": ("overview", "Show the tick log."),

@@ -20,6 +20,7 @@ from stepwell.model.states import State
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
 Span: TypeAlias = str | tuple[str, str]  # text, or text with its style
@@ -56,7 +57,7 @@ class Output:
             click.echo(_plain(spans).rstrip())
         else:
             overflow: Literal["ellipsis", "fold"] = "ellipsis" if cut else "fold"
-            self.rich.print(_text(spans), overflow=overflow, no_wrap=cut or None, soft_wrap=whole)
+            self.rich.print(rich_text(spans), overflow=overflow, no_wrap=cut or None, soft_wrap=whole)
 
     def heading(self, text: str) -> None:
         self.line()
@@ -66,21 +67,7 @@ class Output:
         if self.rich is None:
             _plain_table(columns, rows)
             return
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        for column in columns:
-            table.add_column(
-                column.name,
-                justify="right" if column.right else "left",
-                no_wrap=not column.folds,
-                overflow="fold",
-                min_width=6 if column.folds else None,
-            )
-        for row in rows:
-            table.add_row(*(_text(cell) for cell in row))
-        self.rich.print(table)
+        self.rich.print(rich_table(columns, rows))
 
     def fields(self, pairs: Iterable[tuple[str, Cell]]) -> None:
         """Names and values, one pair per line, without empty values."""
@@ -96,7 +83,7 @@ class Output:
         grid.add_column(style="bright_black", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, cell in shown:
-            grid.add_row(name, _text(cell))
+            grid.add_row(name, rich_text(cell))
         self.rich.print(grid)
 
     def block(self, title: str, text: str) -> None:
@@ -129,10 +116,32 @@ def _plain(cell: Cell) -> str:
     return "".join(text for text, _ in _spans(cell))
 
 
-def _text(cell: Cell) -> Text:
+def rich_text(cell: Cell) -> Text:
+    """A cell for a terminal."""
     from rich.text import Text
 
     return Text.assemble(*_spans(cell))
+
+
+def rich_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, rule: bool = True) -> Table:
+    """A table for a terminal, with or without a rule under the names of its columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    box = SIMPLE_HEAD if rule else None
+    padding = (0, 1 if rule else 2, 0, 0)  # a box adds one
+    table = Table(box=box, show_edge=False, pad_edge=False, padding=padding, header_style="bold")
+    for column in columns:
+        table.add_column(
+            column.name,
+            justify="right" if column.right else "left",
+            no_wrap=not column.folds,
+            overflow="fold",
+            min_width=6 if column.folds else None,
+        )
+    for row in rows:
+        table.add_row(*(rich_text(cell) for cell in row))
+    return table
 
 
 def _plain_table(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:

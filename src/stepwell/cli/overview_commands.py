@@ -34,17 +34,23 @@ _STATUSES = {
 }
 
 
-def breaker_line(breaker: BreakerState) -> list[Span]:
-    """Whether steps are dispatched; if not, who paused it, since when and why."""
+def breaker_line(breaker: BreakerState, now: datetime | None = None) -> list[Span]:
+    """Whether steps are dispatched; if not, who paused it, since when (with `now`: for how long) and why."""
     if breaker.dispatching:
         return [("on", "green")]
     by = f" by {breaker.changed_by.removeprefix(OPERATOR)}" if breaker.changed_by else ""
-    since = f" since {exact(breaker.changed_at)}" if breaker.changed_at else ""
+    since = ""
+    if breaker.changed_at is not None:
+        since = (
+            f" since {exact(breaker.changed_at)}"
+            if now is None
+            else f" for {span(max((now - breaker.changed_at).total_seconds(), 0.0))}"
+        )
     why = f": {breaker.reason}" if breaker.reason else ""
     return [("PAUSED", "bold red"), f"{by}{since}{why}"]
 
 
-def _pace(estimate: Estimate, oldest: datetime | None, now: datetime) -> str:
+def pace_text(estimate: Estimate, oldest: datetime | None, now: datetime) -> str:
     """`212 a minute, empties in about 6 min; the oldest ready step has waited for 41 s`."""
     parts = [f"{estimate.per_minute:,.0f} a minute"]
     if estimate.waiting and estimate.seconds is not None:
@@ -79,7 +85,7 @@ def stats(target: Target, as_json: bool) -> None:
             ("child pending", f"{found.child_pending:,} of Pending"),
             ("child running", f"{found.child_running:,} of Running"),
             ("throttled", f"{found.throttled:,} of Pending"),
-            ("pace", _pace(estimate, oldest, now)),
+            ("pace", pace_text(estimate, oldest, now)),
         ]
     )
     if found.agenda:
