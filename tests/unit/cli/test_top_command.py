@@ -78,6 +78,7 @@ def test_without_a_terminal_it_prints_a_line_per_interval_until_it_is_stopped(ap
         assert "Z Pending 1, Dispatched 0, Running 1, Failed 1, " in line
 
 
+@pytest.mark.slow
 def test_it_ends_when_the_reader_of_its_lines_is_gone(app: Stepwell) -> None:
     with process(app.database.url, "top", "--interval", "0.1") as started:
         assert started.stdout is not None
@@ -88,6 +89,7 @@ def test_it_ends_when_the_reader_of_its_lines_is_gone(app: Stepwell) -> None:
         assert started.stderr.read() == ""
 
 
+@pytest.mark.slow
 def test_on_a_terminal_it_draws_one_screen_and_leaves_the_terminal_as_it_was(app: Stepwell) -> None:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
