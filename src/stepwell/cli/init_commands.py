@@ -31,7 +31,7 @@ FILES: Final = {
 @json_option
 @click.pass_obj
 def init(target: Target, directory: Path, as_json: bool) -> None:
-    """Create a small project that runs: two jobs, a workflow, their tests and a configuration.
+    """Create a small project that runs: two jobs, a schedule, a workflow, tests and a configuration.
 
     With --db, it uses that database instead of a SQLite file. Nothing is overwritten: if one of its files exists,
     nothing is written.
@@ -55,6 +55,6 @@ def init(target: Target, directory: Path, as_json: bool) -> None:
     click.echo(f"Created {', '.join(FILES)} in {clean(directory.resolve())}. Next:")
     if directory.resolve() != Path.cwd():
         click.echo(f"  cd {clean(directory)}")
-    click.echo("  stepwell up          # runs the jobs until Ctrl-C")
+    click.echo("  stepwell up          # runs the jobs and serves the dashboard, until Ctrl-C")
     click.echo("  python jobs.py       # in another terminal: creates a step and a workflow")
     click.echo("  stepwell steps")

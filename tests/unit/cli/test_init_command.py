@@ -32,15 +32,19 @@ def test_the_project_runs_its_first_step_and_its_tests_pass(tmp_path: Path) -> N
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    assert "2 passed" in python("-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "3 passed" in python("-m", "pytest", "-q", "-p", "no:cacheprovider")
     up = subprocess.Popen(
         [sys.executable, "-m", "stepwell.cli", "up"],
         cwd=project, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        assert python("jobs.py").startswith("step 1\nworkflow ")
-        first = "import jobs; print(jobs.app.handle(1).result(timeout=30))"
-        assert python("-c", first) == "Hello, World!\n"
+        word, step, word_after, workflow = python("jobs.py").split()
+        assert (word, word_after) == ("step", "workflow")
+        result = f"import jobs; print(jobs.app.handle({step}).result(timeout=30))"
+        assert python("-c", result) == "Hello, World!\n"
+        shipped = f"import jobs; print(jobs.app.workflows.run({workflow!r}).result(jobs.ship, timeout=30))"
+        assert python("-c", shipped).startswith("one parcel with ")
+        assert "check_stock  */5 * * * *" in python("-m", "stepwell.cli", "schedules", "list")
     finally:
         os.killpg(up.pid, signal.SIGTERM)
         output, _ = up.communicate(timeout=PATIENCE)
@@ -50,7 +54,7 @@ def test_the_project_runs_its_first_step_and_its_tests_pass(tmp_path: Path) -> N
 
 def test_the_project_uses_the_database_that_is_named(tmp_path: Path) -> None:
     run_bare("init", str(tmp_path), "--db", "postgresql://db/shop")
-    assert 'app = Stepwell("postgresql://db/shop")\n' in (tmp_path / "jobs.py").read_text()
+    assert 'app = Stepwell("postgresql://db/shop", name="shop")\n' in (tmp_path / "jobs.py").read_text()
     assert 'url = "postgresql://db/shop" #' in (tmp_path / "stepwell.toml").read_text()
 
 
