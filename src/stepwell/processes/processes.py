@@ -157,6 +157,7 @@ class MainProcesses:
             return
         slots = self._config.max_execution_slots
         if self._app.limits.all().get(("queue", QUEUE)) != slots:
+            self._app.queues.create(self._app.database)  # it may have been opened before `configure`
             self._app.limits.set("queue", QUEUE, slots)
         self._app.jobs.use_weights(weights_of(self._config, self.task_factory))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -144,3 +145,53 @@ def test_a_claim_that_had_to_wait_is_dated_when_it_happened(
     assert app.step(step).started_at == started >= dispatched
     assert app.check_invariants() == []
     runner.close()
+
+
+@pytest.mark.slow
+def test_the_shop_gives_every_screen_something_to_show(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/demo.db"
+    ended = finished("demo", "--pace", "0.1", "--seconds", "10", url=url)
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+    assert "Dashboard: http://127.0.0.1:" in ended.stdout
+    assert "/step-dispatcher/login#code=" in ended.stdout
+    with Stepwell(url) as app:
+        assert {run.state for run in app.workflows.list()} >= {"complete", "error"}
+        assert {(cause.action, cause.reason) for cause in app.figures.causes()} >= {
+            ("shop.order.charge", "permanent"),
+            ("confirm", "max_retries"),
+        }
+        (schedule,) = app.schedules.list()
+        assert not schedule.enabled, "nothing would decide its slots any more"
+        assert app.schedules.executions(schedule.name)[0].status == "SUCCESS"
+        assert {share.task_class for share in app.main_processes.shares()} == {"sync_prices", "sync_pictures"}
+        assert app.stats().workers == []
+        assert app.check_invariants() == []
+
+
+@pytest.mark.slow
+def test_on_a_terminal_the_shop_opens_and_ctrl_c_closes_it(tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    env = {name: value for name, value in environment().items() if name != "CI"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "stepwell.cli", "demo", "--pace", "0.1"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=env | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", "TMPDIR": str(tmp_path)},
+    ) as started:
+        os.close(slave)
+        shown = ""
+        while "closes in 5" not in shown:  # the line that changes: 59 s, 58 s …
+            shown += os.read(master, 65_536).decode()
+        started.send_signal(signal.SIGINT)
+        shown += read_all(master)
+        assert started.wait(timeout=PATIENCE) == 0, shown
+    os.close(master)
+    assert "Dashboard: http://127.0.0.1:" in shown
+    assert "The shop is closed after " in shown
+
+
+@pytest.mark.parametrize("options", [[], ["--no-web", "--seconds", "60"]])
+def test_without_a_terminal_or_a_dashboard_the_demo_does_not_wait(tmp_path: Path, options: list[str]) -> None:
+    ended = run(f"sqlite:///{tmp_path}/demo.db", "demo", *FAST, *options)
+    assert "Dashboard" not in ended.stdout
