@@ -107,7 +107,7 @@ def read_all(terminal: int) -> str:
         if not part:
             break
         parts.append(part)
-    return b"".join(parts).decode()
+    return b"".join(parts).decode(errors="replace")
 
 
 def test_a_story_that_ends_otherwise_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,11 +155,8 @@ def test_the_shop_gives_every_screen_something_to_show(tmp_path: Path) -> None:
     assert "Dashboard: http://127.0.0.1:" in ended.stdout
     assert "/step-dispatcher/login#code=" in ended.stdout
     with Stepwell(url) as app:
-        assert {run.state for run in app.workflows.list()} >= {"complete", "error"}
-        assert {(cause.action, cause.reason) for cause in app.figures.causes()} >= {
-            ("shop.order.charge", "permanent"),
-            ("confirm", "max_retries"),
-        }
+        assert {workflow.state for workflow in app.workflows.newest()} >= {"complete", "error"}
+        assert {cause.action for cause in app.figures.causes()} >= {"shop.order.charge", "confirm"}
         (schedule,) = app.schedules.list()
         assert not schedule.enabled, "nothing would decide its slots any more"
         assert app.schedules.executions(schedule.name)[0].status == "SUCCESS"
@@ -180,12 +177,15 @@ def test_on_a_terminal_the_shop_opens_and_ctrl_c_closes_it(tmp_path: Path) -> No
         env=env | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", "TMPDIR": str(tmp_path)},
     ) as started:
         os.close(slave)
-        shown = ""
-        while "closes in 5" not in shown:  # the line that changes: 59 s, 58 s …
-            shown += os.read(master, 65_536).decode()
-        started.send_signal(signal.SIGINT)
-        shown += read_all(master)
-        assert started.wait(timeout=PATIENCE) == 0, shown
+        try:
+            shown = ""
+            while "closes in 5" not in shown:  # the line that changes: 59 s, 58 s …
+                shown += os.read(master, 65_536).decode(errors="replace")
+            started.send_signal(signal.SIGINT)
+            shown += read_all(master)
+            assert started.wait(timeout=PATIENCE) == 0, shown
+        finally:
+            started.kill()
     os.close(master)
     assert "Dashboard: http://127.0.0.1:" in shown
     assert "The shop is closed after " in shown

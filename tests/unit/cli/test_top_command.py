@@ -101,12 +101,15 @@ def test_on_a_terminal_it_draws_one_screen_and_leaves_the_terminal_as_it_was(app
         env=environment() | {"TERM": "xterm-256color"},
     ) as started:
         os.close(slave)
-        shown = ""
-        while shown.count("Ctrl-C ends") < 2:
-            shown += os.read(master, 65_536).decode()
-        started.send_signal(signal.SIGINT)
-        shown += _rest(master)
-        assert started.wait(PATIENCE) == 0
+        try:
+            shown = ""
+            while shown.count("Ctrl-C ends") < 2:
+                shown += os.read(master, 65_536).decode(errors="replace")
+            started.send_signal(signal.SIGINT)
+            shown += _rest(master)
+            assert started.wait(PATIENCE) == 0
+        finally:
+            started.kill()
     os.close(master)
     assert "\x1b[?1049h" in shown
     assert shown.rstrip().endswith("\x1b[?1049l"), "back on the terminal's own screen"
@@ -121,7 +124,7 @@ def _rest(terminal: int) -> str:
         try:
             parts.append(os.read(terminal, 65_536))
         except OSError:  # the other end is closed
-            return b"".join(parts).decode()
+            return b"".join(parts).decode(errors="replace")
 
 
 def test_tables_share_the_lines_of_the_screen_and_say_what_they_hide() -> None:
