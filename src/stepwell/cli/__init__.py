@@ -37,16 +37,16 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "heartbeat": ("heartbeat", "Queue, execute or reschedule main processes."),
     },
     "Inspect": {
+        "top": ("top", "Watch it live: pace, running steps, failures."),
+        "stats": ("overview", "Show counts by state, breaker and workers."),
         "steps": ("look", "List steps, newest first."),
-        "processes": ("heartbeat", "List the tasks of main processes."),
-        "shares": ("heartbeat", "Compare promised and delivered shares."),
         "show": ("look", "Show a step or a workflow, also at an earlier time."),
         "tree": ("look", "Show a step or a workflow as a tree."),
         "explain": ("look", "Explain why a step or a workflow is waiting."),
         "workflows": ("workflows", "List, start, check and steer declared workflows."),
         "schedules": ("schedules", "List, add, change and run schedules."),
-        "top": ("top", "Watch it live: pace, running steps, failures."),
-        "stats": ("overview", "Show counts by state, breaker and workers."),
+        "processes": ("heartbeat", "List the tasks of main processes."),
+        "shares": ("heartbeat", "Compare promised and delivered shares."),
         "groups": ("overview", "List groups: unfinished steps, last ticks, locks."),
         "ticks": ("overview", "Show the tick log."),
         "workers": ("workers", "List workers: slots, queues and jobs."),
@@ -60,9 +60,9 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "resume": ("breaker", "Resume dispatching, or one workflow."),
         "operations": ("operations", "List, show, start and undo what operators do."),
         "limits": ("workers", "Show or set how many steps may run at once."),
-        "drain": ("breaker", "Pause and wait until nothing is in flight."),
     },
     "Maintain": {
+        "drain": ("breaker", "Pause and wait until nothing is in flight."),
         "safe-to-restart": ("breaker", "Exit 0 if workers can be restarted."),
         "prune": ("retention", "Delete workflows that ended long ago."),
         "archive": ("retention", "Archive workflows that ended long ago."),
@@ -138,7 +138,8 @@ class LazyGroup(click.Group):
 def main(ctx: click.Context, db: str | None) -> None:
     """Stepwell: background work as rows in a database.
 
-    STEP is the id or the uuid of a step. Commands read stepwell.toml and the environment (docs/configuration.md).
+    STEP is the id or the uuid of a step, WORKFLOW the id of a workflow or its beginning. Commands read stepwell.toml and
+    the environment (docs/configuration.md). Exit codes: 0 done, 1 not done, 2 called wrongly.
     """
     _open_standard_files()
     for stream in (sys.stdout, sys.stderr):

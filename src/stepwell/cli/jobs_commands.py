@@ -41,7 +41,7 @@ def jobs(target: Target, as_json: bool) -> None:
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
-            shorten(row.name, NAME_WIDTH),
+            shorten(row.name, 60),
             shorten(row.queue or "", NAME_WIDTH),
             str(row.max_retries),
             str(row.workers) if row.workers else ("none", "yellow"),
