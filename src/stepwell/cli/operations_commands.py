@@ -7,6 +7,7 @@ import click
 from stepwell.cli.bulk import write_operation, write_preview
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.parameters import who_and_why_options
+from stepwell.cli.short_lines import short_lines
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import age, clean, to_json
 
@@ -98,3 +99,12 @@ def undo(target: Target, operation: int, pace: str | None, who: str, why: str | 
     """Revert what an operation did, where nothing has happened since; itself an operation."""
     with target.open() as app:
         write_operation(app.operations.get(operation).undo(who=who, why=why, pace=pace), as_json=as_json)
+
+
+# Of commands whose first sentence is too long for a list.
+short_lines(
+    operations,
+    {
+        "undo": "Revert what an operation did.",
+    },
+)

@@ -11,6 +11,7 @@ from stepwell.cli.logs import log_options, start_log
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.schedule_changes import CHANGES
 from stepwell.cli.schedule_parameters import app_option, moment, open_app, slot_text
+from stepwell.cli.short_lines import short_lines
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import age, clean, counted, to_json
 
@@ -232,3 +233,15 @@ def scheduler(target: Target, /, once: bool, app_name: str | None, **log: Any) -
             click.echo(f"Scheduling on {target}. Ctrl-C or SIGTERM stops it.")
             crew.run()
     click.echo(f"Stopped: {crew.report()}." if crew.report() else "Stopped.")
+
+
+# Of commands whose first sentence is too long for a list.
+short_lines(
+    schedules,
+    {
+        "add": "Add a schedule that starts JOB.",
+        "backfill": "Run the slots of a period in the past.",
+        "list": "List schedules with their next slot.",
+        "show": "Show one schedule.",
+    },
+)

@@ -14,6 +14,7 @@ from stepwell.cli.enqueue_commands import json_object
 from stepwell.cli.errors import Misuse
 from stepwell.cli.output import Cell, Column, Output, of_state
 from stepwell.cli.parameters import who_and_why_options
+from stepwell.cli.short_lines import short_lines
 from stepwell.cli.subjects import run_of, step_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import age, clean, counted, to_json
@@ -311,3 +312,19 @@ def json_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"not valid JSON: {error}; a text needs quotes: '\"yes\"'") from error
+
+
+# Of commands whose first sentence is too long for a list.
+short_lines(
+    workflows,
+    {
+        "complete": "Complete STEP by hand, with a result.",
+        "rerun": "Start a copy that runs again from STEP.",
+        "reset-attempts": "Forget the attempts and the delay of STEP.",
+        "resolve": "Declare a workflow resolved by hand.",
+        "retry": "Retry every step that did not conclude.",
+        "show": "Show one workflow.",
+        "skip": "Conclude STEP without running it.",
+        "start": "Start a workflow by its name.",
+    },
+)
