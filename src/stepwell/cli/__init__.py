@@ -138,8 +138,8 @@ class LazyGroup(click.Group):
 def main(ctx: click.Context, db: str | None) -> None:
     """Stepwell: background work as rows in a database.
 
-    STEP is the id or the uuid of a step, WORKFLOW the id of a workflow or its beginning. Commands read stepwell.toml
-    and the environment (docs/configuration.md). Exit codes: 0 done, 1 not done, 2 called wrongly.
+    STEP is the id or the uuid of a step, WORKFLOW the id of a workflow; the beginning of a uuid is enough. Commands
+    read stepwell.toml and the environment (docs/configuration.md). Exit codes: 0 done, 1 not done, 2 called wrongly.
     """
     _open_standard_files()
     for stream in (sys.stdout, sys.stderr):

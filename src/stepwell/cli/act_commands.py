@@ -11,6 +11,7 @@ from stepwell.cli.bulk import act_in_bulk
 from stepwell.cli.errors import Misuse
 from stepwell.cli.output import Output, of_state
 from stepwell.cli.parameters import STATE, relatable, who_and_why_options, workflow_of
+from stepwell.cli.subjects import step_like
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import to_json
 from stepwell.model.step import Step
@@ -63,7 +64,7 @@ def _in_bulk(
         return False
     with target.open() as app:
         if step is not None:
-            given["id"] = [app.step(step).id]
+            given["id"] = [step_like(app, step).id]
         if states:
             given["state"] = list(states)
         if workflow is not None:
@@ -98,8 +99,9 @@ def retry(target: Target, /, step: str, who: str, why: str | None, as_json: bool
     if _in_bulk(target, "retry", step, who=who, why=why, as_json=as_json, **bulk):
         return
     with target.open() as app:
-        retried = app.retry(step, who=who, why=why)
-        now = app.step(step)
+        found = step_like(app, step)
+        retried = app.retry(found.id, who=who, why=why)
+        now = app.step(found.id)
     if as_json:
         click.echo(to_json({"step": now, "revived": retried.revived, "handlers_done": retried.handlers_done}))
         return
@@ -121,8 +123,9 @@ def cancel(target: Target, /, step: str, who: str, why: str | None, as_json: boo
     if _in_bulk(target, "cancel", step, who=who, why=why, as_json=as_json, **bulk):
         return
     with target.open() as app:
-        app.cancel(step, who=who, why=why)
-        now = app.step(step)
+        found = step_like(app, step)
+        app.cancel(found.id, who=who, why=why)
+        now = app.step(found.id)
     if as_json:
         click.echo(to_json({"step": now}))
         return
@@ -141,8 +144,9 @@ def skip(target: Target, /, step: str, who: str, why: str | None, as_json: bool,
     if _in_bulk(target, "skip", step, who=who, why=why, as_json=as_json, **bulk):
         return
     with target.open() as app:
-        app.skip(step, who=who, why=why)
-        now = app.step(step)
+        found = step_like(app, step)
+        app.skip(found.id, who=who, why=why)
+        now = app.step(found.id)
     if as_json:
         click.echo(to_json({"step": now}))
         return

@@ -11,7 +11,9 @@ from uuid import UUID
 import click
 
 from stepwell.cli.errors import Problem
+from stepwell.cli.subjects import step_or_run
 from stepwell.model.states import State
+from stepwell.model.step import Step
 from stepwell.model.suggest import hint, warn_of_unknown_group
 
 if TYPE_CHECKING:
@@ -53,12 +55,12 @@ def step_key(text: str) -> int | str:
 
 
 def workflow_of(app: Stepwell, text: str) -> str:
-    """The workflow of a step, or the one that has this uuid itself."""
+    """The workflow of a step, or the one whose id this is, or begins with this."""
     try:
         return str(UUID(text))
     except ValueError:
-        step = app.step(text)
-        return step.workflow_id or step.uuid
+        found = step_or_run(app, text)
+        return found.workflow_id or found.uuid if isinstance(found, Step) else found.id
 
 
 def known_group(app: Stepwell, group: str) -> str:

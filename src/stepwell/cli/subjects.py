@@ -24,14 +24,29 @@ def run_of(app: Stepwell, text: str) -> Run:
     return app.workflows.run(found[0])
 
 
-def step_or_run(app: Stepwell, text: str) -> Step | Run:
-    """A step by its id or uuid, else a declared workflow by its id or the beginning of it."""
+def step_like(app: Stepwell, text: str) -> Step:
+    """A step by its id or uuid, or by the beginning of its uuid."""
     try:
         return app.step(text)
     except StepNotFound:
-        if (text.isdecimal() and len(text) < 8) or not app.workflows.ids_like(canonical_uuid(text) or text):
+        found = [] if text.isdecimal() else app.reader.ids_like(text)
+        if not found:
             raise
-    return run_of(app, text)
+    if len(found) > 1:
+        raise Problem(f"several steps have a uuid that begins with {text!r}: give more of it, or the id")
+    return app.step(found[0])
+
+
+def step_or_run(app: Stepwell, text: str) -> Step | Run:
+    """A step by its id or uuid, else a declared workflow; of both, the beginning of the uuid is enough."""
+    if text.isdecimal() and len(text) < 8:
+        return app.step(text)
+    try:
+        return app.step(text)
+    except StepNotFound:
+        if app.workflows.ids_like(canonical_uuid(text) or text):
+            return run_of(app, text)
+    return step_like(app, text)
 
 
 def step_of(run: Run, text: str) -> Step:

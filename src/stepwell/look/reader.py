@@ -14,7 +14,7 @@ from stepwell.look.archived import ArchivedStep, archived_step
 from stepwell.look.overview import JobInfo, Stats, WorkerInfo
 from stepwell.look.summing import by_group, totals_of
 from stepwell.model.errors import StepArchived, StepNotFound, StepwellError
-from stepwell.model.ids import canonical_uuid
+from stepwell.model.ids import canonical_uuid, uuids_like
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
@@ -53,6 +53,14 @@ class Reader:
         if isinstance(key, str) and (uuid := canonical_uuid(key)) is not None:
             return self._database.read(partial(_step_by_uuid, uuid=uuid))
         raise StepNotFound(f"step {key} does not exist")
+
+    def ids_like(self, beginning: str) -> list[int]:
+        """The ids of steps whose uuid begins with this, at most three."""
+        between = uuids_like(beginning)
+        if between is None:
+            return []
+        first, last = between
+        return self._database.read(lambda tx: reading.step_ids_between(tx, first=first, last=last))
 
     def any_step(self, which: Step | StepRef | int | str) -> Step:
         """The same, also from the archive."""

@@ -28,6 +28,7 @@ LOOK_OR_ACT = [
     ["tree", "1"],
     ["explain", "1"],
     ["stats"],
+    ["top", "--once"],
     ["groups"],
     ["ticks"],
     ["workers"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -335,3 +336,20 @@ def test_show_and_explain_tell_of_a_refused_answer_to_a_gate(shared_database_url
         assert "billing" in run(shared_database_url, command, str(step)).stdout
     refused = ask(shared_database_url, "show", str(step))["step"]["decision"]["refused"]
     assert refused["answered_by"] == "billing"
+
+
+def test_the_beginning_of_a_uuid_is_enough_if_only_one_step_has_it(shared_database_url: str) -> None:
+    url = shared_database_url
+    with Stepwell(url) as app:
+        behave(app)
+        first, second = app.enqueue("behave", label="first"), app.enqueue("behave", label="second")
+        shared = os.path.commonprefix([first.uuid, second.uuid])
+        enough = second.uuid[: len(shared) + 1]
+        assert run(url, "show", enough).stdout.startswith(f"step {second.id} second")
+        assert f"step {second.id} " in run(url, "cancel", enough).stdout
+        assert "several steps have a uuid that begins with" in run(url, "cancel", shared, code=1).stderr
+        assert app.step(first).state is State.PENDING
+        assert "does not exist" in run(url, "show", "ffffffff-ffff", code=1).stderr
+        workflow = run(url, "steps", "--workflow", enough).stdout
+        assert "second" in workflow
+        assert "first" not in workflow

@@ -118,6 +118,10 @@ def step_by_uuid(tx: Transaction, *, uuid: str) -> Step | None: ...
 
 
 @query
+def step_ids_between(tx: Transaction, *, first: str, last: str) -> list[int]: ...
+
+
+@query
 def is_live(
     tx: Transaction, *, relatable_type: str, relatable_id: str, any_action: bool, actions: Sequence[str]
 ) -> bool: ...

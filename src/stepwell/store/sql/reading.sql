@@ -14,6 +14,10 @@ SELECT * FROM steps WHERE id = :id;
 -- name: step_by_uuid(uuid)
 SELECT * FROM steps WHERE uuid = :uuid;
 
+-- name: step_ids_between(first, last)
+-- The steps whose uuid has a beginning; more than a few is as bad as two.
+SELECT id FROM steps WHERE uuid BETWEEN :first AND :last ORDER BY uuid LIMIT 3;
+
 -- name: is_live(relatable_type, relatable_id, any_action, actions)
 -- Whether a workflow that has a step of these actions about this object has not ended.
 SELECT EXISTS (
