@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -343,8 +342,8 @@ def test_the_beginning_of_a_uuid_is_enough_if_only_one_step_has_it(shared_databa
     with Stepwell(url) as app:
         behave(app)
         first, second = app.enqueue("behave", label="first"), app.enqueue("behave", label="second")
-        shared = os.path.commonprefix([first.uuid, second.uuid])
-        enough = second.uuid[: len(shared) + 1]
+        differs = next(place for place, letter in enumerate(first.uuid) if letter != second.uuid[place])
+        shared, enough = second.uuid[:differs], second.uuid[: differs + 1]
         assert run(url, "show", enough).stdout.startswith(f"step {second.id} second")
         assert f"step {second.id} " in run(url, "cancel", enough).stdout
         assert "several steps have a uuid that begins with" in run(url, "cancel", shared, code=1).stderr
