@@ -154,18 +154,6 @@ def decided_ahead(tx: Transaction, *, ids: Collection[int]) -> list[DecidedSlot]
 def shorten_gap(tx: Transaction, *, id: int, until_slot: datetime) -> int: ...
 
 
-@change
-def raise_ledger_from(tx: Transaction, *, before: datetime) -> int: ...
-
-
-@change
-def prune_slots(tx: Transaction, *, before: datetime, limit: int) -> int: ...
-
-
-@change
-def prune_executions(tx: Transaction, *, before: datetime, limit: int) -> int: ...
-
-
 @query
 def slots_between(tx: Transaction, *, job_id: int, first: datetime, last: datetime, limit: int) -> list[SlotRow]: ...
 
