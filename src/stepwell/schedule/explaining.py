@@ -89,6 +89,9 @@ class _Question:
         self._changes = schedules.changes_of(tx, job_id=cron.id)
 
     def answer(self) -> SlotExplanation:
+        if self._at <= self._now and (row := self._row()) is not None:
+            self._add_other_executions()
+            return self._fired(row) if row.outcome == "fired" else self._skipped(row)
         if self._changes and self._at <= self._changes[0].changed_at:
             return self._say("not_created_yet", f"The schedule did not exist then: {_by(self._changes[0])}.")
         found = periods(self._tx, self._cron, max(self._now, self._at))
@@ -99,15 +102,19 @@ class _Question:
         self._add_other_executions()
         if self._at > self._now:
             return self._ahead(period)
-        row = slots.slot_row(self._tx, job_id=self._cron.id, slot=self._at)
-        if row is not None:
-            return self._fired(row) if row.outcome == "fired" else self._skipped(row)
         if self._cron.last_slot is None or self._at > self._cron.last_slot:
             return self._undecided(period)
         if self._cron.ledger_from is not None and self._at <= self._cron.ledger_from:
             begins = _shown(self._cron.ledger_from)
             return self._say("pruned", f"It was a slot, but the ledger was pruned: it begins at {begins}.")
         return self._say("missing", "It was a slot, but the ledger has no row for it. That is a bug: please report it.")
+
+    def _row(self) -> SlotRow | None:
+        """The row of the ledger about this slot; in a gap there are times that are no slots."""
+        row = slots.slot_row(self._tx, job_id=self._cron.id, slot=self._at)
+        if row is None or row.expression is None or row.zone is None:
+            return row
+        return row if timetable(row.expression, row.zone, seed_of(self._cron)).is_slot(self._at) else None
 
     def _times(self, period: Period) -> CronExpression | None:
         try:

@@ -7,7 +7,7 @@ from typing import Final
 
 from stepwell.schedule.definition import seed_of, timetable, timetable_of
 from stepwell.store import Transaction
-from stepwell.store.engine import slots
+from stepwell.store.engine import schedules, slots
 from stepwell.store.engine.schedules import CronRow
 
 # Two machines never have exactly the same time, and a round that was delayed has an old one. Slots are whole minutes.
@@ -30,4 +30,22 @@ def rewind(tx: Transaction, cron: CronRow, now: datetime) -> bool:
         slots.shorten_gap(tx, id=gap.id, until_slot=times.latest(now) or gap.slot)
     upcoming = None if cron.next_slot is None else timetable_of(cron).after(now)
     slots.advance(tx, rows=slots.rows_of(tx, [(cron.id, cron.revision, cron.last_slot, now, upcoming)]))
+    if any(change.changed_at > now for change in schedules.changes_of(tx, job_id=cron.id)):
+        _record(tx, cron, now)
     return True
+
+
+def _record(tx: Transaction, cron: CronRow, now: datetime) -> None:
+    """The definition was changed ahead of now: from now on it is in force."""
+    schedules.record_change(
+        tx,
+        job_id=cron.id,
+        name=cron.name,
+        kind="rewound",
+        actor="scheduler",
+        reason="the clock went back",
+        revision=cron.revision,
+        before=cron.recorded,
+        after=cron.recorded,
+        at=now,
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stepwell import Stepwell
-from stepwell.model.errors import ActionRefused
+from stepwell.model.errors import ActionRefused, CronParseError
 from stepwell.testing import ManualClock
-from tests.conformance.schedule.support import at, create, fired, only, outcomes, statuses, tick
+from tests.conformance.schedule.support import at, create, fired, only, outcomes, plain_sql, statuses, tick
 
 
 def test_a_gap_of_a_year_of_minutes_is_one_row_with_its_expression(reports: Stepwell, clock: ManualClock) -> None:
@@ -165,6 +165,20 @@ def test_a_backfill_of_too_many_slots_is_refused(reports: Stepwell, clock: Manua
     reports.schedules.run_once()
     with pytest.raises(ActionRefused, match="choose a shorter period"):
         reports.schedules.backfill("s", at(0), at(0, day=11), who="bob")
+
+
+def test_a_backfill_of_a_period_that_ends_before_it_begins_is_refused(reports: Stepwell, clock: ManualClock) -> None:
+    create(reports)
+    tick(reports, clock, at(1))
+    with pytest.raises(ActionRefused, match="before it begins"):
+        reports.schedules.backfill("s", at(1), at(0), who="bob", preview=True)
+
+
+def test_a_backfill_in_a_zone_that_was_removed_says_so(reports: Stepwell, clock: ManualClock) -> None:
+    create(reports, tz="Europe/Berlin")
+    plain_sql(reports, "UPDATE cron_jobs SET recorded = replace(recorded, 'Europe/Berlin', 'Mars/Base')")
+    with pytest.raises(CronParseError, match="Mars/Base"):
+        reports.schedules.backfill("s", at(0), at(0), who="bob")
 
 
 def test_times_without_a_zone_are_those_of_the_schedule(reports: Stepwell, clock: ManualClock) -> None:

@@ -114,6 +114,10 @@ def insert_executions(tx: Transaction, *, rows: str, now: datetime) -> list[Crea
     ...
 
 
+@query
+def execution_at(tx: Transaction, *, job_id: int, scheduled_time: datetime) -> int | None: ...
+
+
 @change
 def link_executions(tx: Transaction, *, rows: str) -> int: ...
 

@@ -48,6 +48,9 @@ WHERE true
 ON CONFLICT (job_id, scheduled_time) DO NOTHING
 RETURNING id, job_id, scheduled_time;
 
+-- name: execution_at(job_id, scheduled_time)
+SELECT id FROM job_executions WHERE job_id = :job_id AND scheduled_time = :scheduled_time;
+
 -- name: link_executions(rows)!
 UPDATE job_executions SET step_id = r.step_id, workflow_id = r.workflow_id
 FROM @rows(:rows, id bigint, step_id bigint, workflow_id uuid) AS r
