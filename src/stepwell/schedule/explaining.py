@@ -89,8 +89,8 @@ class _Question:
         self._changes = schedules.changes_of(tx, job_id=cron.id)
 
     def answer(self) -> SlotExplanation:
+        self._add_other_executions()
         if self._at <= self._now and (row := self._row()) is not None:
-            self._add_other_executions()
             return self._fired(row) if row.outcome == "fired" else self._skipped(row)
         if self._changes and self._at <= self._changes[0].changed_at:
             return self._say("not_created_yet", f"The schedule did not exist then: {_by(self._changes[0])}.")
@@ -99,7 +99,6 @@ class _Question:
         times = None if period is None else self._times(period)
         if period is None or times is None or not times.is_slot(self._at):
             return self._no_slot(found, period, times)
-        self._add_other_executions()
         if self._at > self._now:
             return self._ahead(period)
         if self._cron.last_slot is None or self._at > self._cron.last_slot:
