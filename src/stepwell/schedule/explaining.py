@@ -193,7 +193,7 @@ class _Question:
             DISABLED: "the schedule was disabled" + self._disabled_at(),
             MISFIRE: f"it was missed ({detail})",
             OVERLAP: f"executions must not overlap (allow_overlap=0), and it {detail}",
-            START_DEADLINE: f"it had not begun by its deadline ({detail})",
+            START_DEADLINE: f"it had not begun by its deadline ({_deadline(execution) or detail})",
             NOT_CREATED: f"it could not be created ({detail})",
         }.get(row.reason or "", f"it was skipped by an operator before it began ({detail})")
         return self._say("skipped", f"It did not run: {text}.", execution)
@@ -232,9 +232,13 @@ def _story(execution: ExecutionRow) -> str:
     return f"It fired: execution {execution.id} {what}{began}{ended}{error}."
 
 
+def _deadline(execution: ExecutionRow | None) -> str | None:
+    return None if execution is None or execution.start_by is None else _shown(execution.start_by)
+
+
 def _by(change: ChangeRow) -> str:
     why = f" ({change.reason})" if change.reason else ""
-    kind = "changed" if change.kind in ("edited", "noticed", "reset") else change.kind
+    kind = "changed" if change.kind in ("edited", "noticed") else change.kind
     return f"{kind} by {change.actor} at {_shown(change.changed_at)}{why}"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from stepwell.schedule.definition import seed_of, timetable, timetable_of
+from stepwell.schedule.definition import recorded, seed_of, timetable, timetable_of
+from stepwell.schedule.editing import SCHEDULER, Author, record
 from stepwell.store import Transaction
 from stepwell.store.engine import schedules, slots
 from stepwell.store.engine.schedules import CronRow
@@ -31,21 +32,6 @@ def rewind(tx: Transaction, cron: CronRow, now: datetime) -> bool:
     upcoming = None if cron.next_slot is None else timetable_of(cron).after(now)
     slots.advance(tx, rows=slots.rows_of(tx, [(cron.id, cron.revision, cron.last_slot, now, upcoming)]))
     if any(change.changed_at > now for change in schedules.changes_of(tx, job_id=cron.id)):
-        _record(tx, cron, now)
+        by = Author(SCHEDULER, "the clock went back", now)  # the definition was changed ahead: from now on it counts
+        record(tx, cron, "rewound", by, recorded(cron), recorded(cron))
     return True
-
-
-def _record(tx: Transaction, cron: CronRow, now: datetime) -> None:
-    """The definition was changed ahead of now: from now on it is in force."""
-    schedules.record_change(
-        tx,
-        job_id=cron.id,
-        name=cron.name,
-        kind="rewound",
-        actor="scheduler",
-        reason="the clock went back",
-        revision=cron.revision,
-        before=cron.recorded,
-        after=cron.recorded,
-        at=now,
-    )

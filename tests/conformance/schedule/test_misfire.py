@@ -57,6 +57,7 @@ def test_start_deadline_skips_a_step_that_has_not_begun_in_time(reports: Stepwel
     clock.advance(31)
     assert scheduler.round().pause > 1.0
     assert outcomes(reports) == [(at(0, 5), at(0, 5), "skipped", "start_deadline")]
+    assert "it had not begun by its deadline (2026-01-01 00:05:30 UTC)" in reports.schedules.explain("s", at(0, 5)).text
     assert reports.run_until_idle() == 0
     assert reports.schedules.get("s").last_success is None
 

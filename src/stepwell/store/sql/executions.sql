@@ -9,7 +9,7 @@ UPDATE job_executions SET
                           ELSE CASE WHEN s.reason = 'timed_out' THEN 'TIMEOUT' ELSE 'FAILED' END END,
     started_at = CASE WHEN s.attempts > 0 THEN coalesce(job_executions.started_at, s.started_at) END,
     finished_at = CASE WHEN s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.completed_at END,
-    start_by = CASE WHEN s.state IN ('Pending', 'Dispatched') AND s.attempts = 0 THEN job_executions.start_by END,
+    start_by = CASE WHEN s.state IN ('Pending', 'Dispatched', 'Skipped') AND s.attempts = 0 THEN job_executions.start_by END,
     retry_count = s.retries,
     error_message = CASE WHEN s.state = 'Completed' OR s.state = 'Skipped' AND s.attempts > 0 THEN s.last_error
                          WHEN s.state IN ('Pending', 'Dispatched', 'Running') THEN CASE WHEN s.retries > 0 THEN s.last_error END
