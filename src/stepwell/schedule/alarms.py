@@ -29,7 +29,10 @@ def missed(cron: CronRow, now: datetime) -> Missed | None:
     definition = recorded(cron)
     if definition.expect_within is None or not definition.enabled:
         return None
-    times = timetable_of(cron, definition)
+    try:
+        times = timetable_of(cron, definition)
+    except CronParseError:  # the next slot disables it
+        return None
     since = _since(cron)
     newest = times.latest(now - timedelta(seconds=definition.expect_within), after=since)
     first = None if newest is None else times.after(since)
@@ -74,7 +77,7 @@ class Alarms:
             missing = missed(cron, now)
             checked = _since(cron) if missing is None else missing.slot
             later = next_check(cron, recorded(cron), checked)
-        except CronParseError:  # the next slot disables it
+        except CronParseError:
             slots.expect(tx, id=cron.id, alarmed_slot=cron.alarmed_slot, expect_at=None)
             return None
         if missing is None or (cron.alarmed_slot is not None and missing.slot <= cron.alarmed_slot):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -47,11 +46,13 @@ def run_now(tx: Transaction, engine: ScheduleEngine, cron: CronRow, by: Author) 
 
 def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetime, now: datetime) -> Backfill:
     """Which slots a backfill runs. Those that a scheduler is still to decide about are left to it."""
-    zone = ZoneInfo(recorded(cron).zone)
-    first, last = (each if each.tzinfo else each.replace(tzinfo=zone) for each in (first, last))
+    times = timetable_of(cron)
+    first, last = (each if each.tzinfo else each.replace(tzinfo=times.zone_info) for each in (first, last))
     for moment in (first, last):
         if (problem := problem_of_moment(moment)) is not None:
             raise ActionRefused(f"the period {problem}; nothing was created")
+    if first > last:
+        raise ActionRefused(f"the period ends ({last}) before it begins ({first}); nothing was created")
     decided = cron.last_slot if cron.next_slot is not None and cron.last_slot is not None else now
     first, last = in_utc(first), min(in_utc(last), decided, now)
     taken: dict[datetime, str] = {}
@@ -59,7 +60,7 @@ def plan_backfill(tx: Transaction, cron: CronRow, first: datetime, last: datetim
         if row.status in _PASSED_OVER:
             taken[row.slot] = row.status
     found = []
-    for slot in timetable_of(cron).slots(first - _MICROSECOND, last):
+    for slot in times.slots(first - _MICROSECOND, last):
         if slot not in taken:
             found.append(slot)
         if len(found) > MAX_SLOTS:

@@ -75,11 +75,11 @@ def _of_numbers(definition: Definition) -> Iterator[str]:
     if not 0 <= definition.timeout_seconds <= MAX_SECONDS:
         yield f"timeout_seconds is {definition.timeout_seconds}, not a number between 0 (none) and a hundred years"
     if not 0 <= definition.jitter <= MAX_SECONDS:
-        yield f"jitter is {definition.jitter}, not a number of seconds of at least 0"
+        yield f"jitter is {definition.jitter}, not a number of seconds between 0 and a hundred years"
     for name in ("start_deadline", "expect_within"):
         seconds = getattr(definition, name)
         if seconds is not None and not 0 < seconds <= MAX_SECONDS:
-            yield f"{name} is {seconds}, not a number of seconds above 0"
+            yield f"{name} is {seconds}, not a number of seconds above 0, up to a hundred years"
 
 
 def _odd(definition: Definition) -> Iterator[tuple[str, Any]]:

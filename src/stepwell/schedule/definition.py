@@ -85,9 +85,10 @@ def recorded(row: CronRow) -> Definition:
 
 def _params(text: str | None) -> Any:
     try:
-        return {} if not text else codec.decode(text)
+        decoded = None if not text else codec.decode(text)
     except ValueError:
         return text  # refused by the checks
+    return {} if decoded is None else decoded
 
 
 def columns_of(definition: Definition) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from stepwell.store import Transaction
 from stepwell.store.engine import schedules
 from stepwell.store.engine.schedules import CronRow
 
-Kind: TypeAlias = Literal["created", "edited", "enabled", "disabled", "deleted", "reset", "noticed"]
+Kind: TypeAlias = Literal["created", "edited", "enabled", "disabled", "deleted", "noticed", "rewound"]
 
 CODE: Final = "code:"
 SCHEDULER: Final = "scheduler"
@@ -112,8 +112,9 @@ class Editor:
         )
         if cron_id is None:
             return None
-        self._record(tx, cron_id, name, "created", by, 1, None, definition, by.now)
-        return schedules.cron_by_id(tx, id=cron_id)
+        made = _read(tx, cron_id)
+        record(tx, made, "created", by, None, definition)
+        return made
 
     def write(
         self,
@@ -154,13 +155,12 @@ class Editor:
             **_expectation(row, None if is_retimed else before, definition, moment),
             now=by.now,
         )
-        self._record(tx, row.id, row.name, kind, by, row.revision + 1, before, definition, moment)
-        changed = schedules.cron_by_id(tx, id=row.id)
-        assert changed is not None
+        changed = _read(tx, row.id)
+        record(tx, changed, kind, by, before, definition, moment)
         return changed
 
     def delete(self, tx: Transaction, row: CronRow, by: Author) -> None:
-        self._record(tx, row.id, row.name, "deleted", by, row.revision, recorded(row), None, by.now)
+        record(tx, row, "deleted", by, recorded(row), None)
         schedules.delete_cron(tx, id=row.id)
 
     def _settle(self, tx: Transaction, row: CronRow, now: datetime, until: datetime) -> datetime:
@@ -179,31 +179,35 @@ class Editor:
             return self._settler.give_up(tx, row, until, now, str(error))
         return done.last_slots[row.id]
 
-    @staticmethod
-    def _record(
-        tx: Transaction,
-        cron_id: int,
-        name: str,
-        kind: Kind,
-        by: Author,
-        revision: int,
-        before: Definition | None,
-        after: Definition | None,
-        at: datetime,
-    ) -> None:
-        """`at` is the moment from which the new definition is in force."""
-        schedules.record_change(
-            tx,
-            job_id=cron_id,
-            name=name,
-            kind=kind,
-            actor=by.actor,
-            reason=by.why,
-            revision=revision,
-            before=None if before is None else before.encoded(),
-            after=None if after is None else after.encoded(),
-            at=at,
-        )
+
+def record(
+    tx: Transaction,
+    cron: CronRow,
+    kind: Kind,
+    by: Author,
+    before: Definition | None,
+    after: Definition | None,
+    at: datetime | None = None,
+) -> None:
+    """Add a change to the history; `at` is the moment from which the new definition is in force, if that is not now."""
+    schedules.record_change(
+        tx,
+        job_id=cron.id,
+        name=cron.name,
+        kind=kind,
+        actor=by.actor,
+        reason=by.why,
+        revision=cron.revision,
+        before=None if before is None else before.encoded(),
+        after=None if after is None else after.encoded(),
+        at=at or by.now,
+    )
+
+
+def _read(tx: Transaction, cron_id: int) -> CronRow:
+    found = schedules.cron_by_id(tx, id=cron_id)
+    assert found is not None
+    return found
 
 
 def _upcoming(row: CronRow, definition: Definition, after: datetime) -> datetime | None:

@@ -17,11 +17,11 @@ class SchedulerError(StepwellError):
     """The base class of what can go wrong with one schedule while a scheduler runs. The others are not affected."""
 
 
-class ConnectionPoolExhaustedError(SchedulerError):
+class ConnectionPoolExhaustedError(SchedulerError, DatabaseUnavailable):
     """The database cannot be reached, or no connection is free: the scheduler waits and tries again."""
 
 
-class TransactionError(SchedulerError):
+class TransactionError(SchedulerError, DatabaseBusy):
     """The transaction of a schedule could not be completed: it is left out until the next cycle."""
 
 

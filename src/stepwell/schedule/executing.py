@@ -38,6 +38,10 @@ class Wanted:
     requested_by: str | None = None
     reason: str | None = None
 
+    @property
+    def key(self) -> tuple[int, datetime]:
+        return self.cron.id, self.scheduled_time
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -87,7 +91,7 @@ class Executions:
             draft = self._targets.jobs.draft(definition.handler, definition.params, settings)
         except Exception as error:  # also one that the job's own code raised, such as its `concurrency_key`
             raise JobCreationError(f"{type(error).__name__}: {error}") from error
-        return structs.replace(draft, belongs_to=SCHEDULE)
+        return structs.replace(draft, belongs_to=SCHEDULE, key=None)  # with a key, every slot would get the first step
 
     def _workflow(self, cron: CronRow, definition: Definition) -> Prepared:
         workflow = self._targets.workflow(definition.handler)
@@ -115,7 +119,7 @@ class Executions:
         ]  # fmt: skip
         made = slots.insert_executions(tx, rows=slots.rows_of(tx, rows), now=now)
         created = {(row.job_id, row.scheduled_time): row.id for row in made}
-        new = [(created[key], each) for each in wanted if (key := (each.cron.id, each.scheduled_time)) in created]
+        new = [(created[each.key], each) for each in wanted if each.key in created]
         jobs = [(id, each.work) for id, each in new if isinstance(each.work, NewStep)]
         links: list[tuple[int, int | None, str | None]] = []
         if jobs:

@@ -89,6 +89,9 @@ class _Question:
         self._changes = schedules.changes_of(tx, job_id=cron.id)
 
     def answer(self) -> SlotExplanation:
+        self._add_other_executions()
+        if self._at <= self._now and (row := self._row()) is not None:
+            return self._fired(row) if row.outcome == "fired" else self._skipped(row)
         if self._changes and self._at <= self._changes[0].changed_at:
             return self._say("not_created_yet", f"The schedule did not exist then: {_by(self._changes[0])}.")
         found = periods(self._tx, self._cron, max(self._now, self._at))
@@ -96,18 +99,21 @@ class _Question:
         times = None if period is None else self._times(period)
         if period is None or times is None or not times.is_slot(self._at):
             return self._no_slot(found, period, times)
-        self._add_other_executions()
         if self._at > self._now:
             return self._ahead(period)
-        row = slots.slot_row(self._tx, job_id=self._cron.id, slot=self._at)
-        if row is not None:
-            return self._fired(row) if row.outcome == "fired" else self._skipped(row)
         if self._cron.last_slot is None or self._at > self._cron.last_slot:
             return self._undecided(period)
         if self._cron.ledger_from is not None and self._at <= self._cron.ledger_from:
             begins = _shown(self._cron.ledger_from)
             return self._say("pruned", f"It was a slot, but the ledger was pruned: it begins at {begins}.")
         return self._say("missing", "It was a slot, but the ledger has no row for it. That is a bug: please report it.")
+
+    def _row(self) -> SlotRow | None:
+        """The row of the ledger about this slot; in a gap there are times that are no slots."""
+        row = slots.slot_row(self._tx, job_id=self._cron.id, slot=self._at)
+        if row is None or row.expression is None or row.zone is None:
+            return row
+        return row if timetable(row.expression, row.zone, seed_of(self._cron)).is_slot(self._at) else None
 
     def _times(self, period: Period) -> CronExpression | None:
         try:
@@ -187,7 +193,7 @@ class _Question:
             DISABLED: "the schedule was disabled" + self._disabled_at(),
             MISFIRE: f"it was missed ({detail})",
             OVERLAP: f"executions must not overlap (allow_overlap=0), and it {detail}",
-            START_DEADLINE: f"it had not begun by its deadline ({detail})",
+            START_DEADLINE: f"it had not begun by its deadline ({_deadline(execution) or detail})",
             NOT_CREATED: f"it could not be created ({detail})",
         }.get(row.reason or "", f"it was skipped by an operator before it began ({detail})")
         return self._say("skipped", f"It did not run: {text}.", execution)
@@ -226,9 +232,13 @@ def _story(execution: ExecutionRow) -> str:
     return f"It fired: execution {execution.id} {what}{began}{ended}{error}."
 
 
+def _deadline(execution: ExecutionRow | None) -> str | None:
+    return None if execution is None or execution.start_by is None else _shown(execution.start_by)
+
+
 def _by(change: ChangeRow) -> str:
     why = f" ({change.reason})" if change.reason else ""
-    kind = "changed" if change.kind in ("edited", "noticed", "reset") else change.kind
+    kind = "changed" if change.kind in ("edited", "noticed") else change.kind
     return f"{kind} by {change.actor} at {_shown(change.changed_at)}{why}"
 
 

@@ -39,20 +39,22 @@ class Period:
 
 
 def periods(tx: Transaction, cron: CronRow, until: datetime) -> list[Period]:
-    """The definitions of a schedule from the beginning to a moment, oldest first."""
-    found: list[Period] = []
-    start: tuple[Definition, datetime] | None = None
+    """The definitions of a schedule from the beginning to a moment, oldest first.
+
+    If the clock went back, the moment of a change may lie before that of an earlier one: from there on, it counts.
+    """
+    starts: list[tuple[datetime, Definition]] = []
     for change in schedules.changes_of(tx, job_id=cron.id):
-        at = change.changed_at if start is None else max(change.changed_at, start[1])
-        if start is not None:
-            found.append(Period(start[0], start[1], at))
+        while starts and starts[-1][0] >= change.changed_at:
+            starts.pop()
         if change.after is not None:
-            start = decoded(change.after), at
-    if start is None:
-        start = recorded(cron), cron.created_at
-    if until > start[1]:
-        found.append(Period(start[0], start[1], until))
-    return found
+            starts.append((change.changed_at, decoded(change.after)))
+    if not starts:
+        starts.append((cron.created_at, recorded(cron)))
+    ends = [*(start for start, _ in starts[1:]), until]
+    return [
+        Period(definition, start, end) for (start, definition), end in zip(starts, ends, strict=True) if end > start
+    ]
 
 
 def ledger_gaps(tx: Transaction, cron: CronRow) -> Iterator[LedgerGap]:

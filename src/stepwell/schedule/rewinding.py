@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from stepwell.schedule.definition import seed_of, timetable, timetable_of
+from stepwell.schedule.definition import recorded, seed_of, timetable, timetable_of
+from stepwell.schedule.editing import SCHEDULER, Author, record
 from stepwell.store import Transaction
-from stepwell.store.engine import slots
+from stepwell.store.engine import schedules, slots
 from stepwell.store.engine.schedules import CronRow
 
 # Two machines never have exactly the same time, and a round that was delayed has an old one. Slots are whole minutes.
@@ -30,4 +31,7 @@ def rewind(tx: Transaction, cron: CronRow, now: datetime) -> bool:
         slots.shorten_gap(tx, id=gap.id, until_slot=times.latest(now) or gap.slot)
     upcoming = None if cron.next_slot is None else timetable_of(cron).after(now)
     slots.advance(tx, rows=slots.rows_of(tx, [(cron.id, cron.revision, cron.last_slot, now, upcoming)]))
+    if any(change.changed_at > now for change in schedules.changes_of(tx, job_id=cron.id)):
+        by = Author(SCHEDULER, "the clock went back", now)  # the definition was changed ahead: from now on it counts
+        record(tx, cron, "rewound", by, recorded(cron), recorded(cron))
     return True

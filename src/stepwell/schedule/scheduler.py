@@ -61,7 +61,13 @@ class Scheduler:
         self._left_out: dict[int, datetime] = {}  # schedules that failed, until when
 
     def round(self) -> Round:
-        """Do what is due."""
+        """Do what is due. If the database is away or locked, it raises; nothing is lost, and the next round does it."""
+        try:
+            return self._round()
+        except DatabaseUnavailable as error:
+            raise classified(error) from error
+
+    def _round(self) -> Round:
         now = self._database.now()
         done = Round()
         found = self._survey(now)
@@ -219,7 +225,7 @@ def _is_due(row: CronRow, now: datetime) -> bool:
 
 def _is_outage(error: Exception) -> bool:
     """The whole database, not one schedule: the loop waits, and repeats the round."""
-    return isinstance(classified(error), ConnectionPoolExhaustedError) and isinstance(error, DatabaseUnavailable)
+    return isinstance(classified(error), ConnectionPoolExhaustedError)
 
 
 def _add(done: Round, part: Round) -> None:

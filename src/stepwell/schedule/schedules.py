@@ -24,7 +24,6 @@ from stepwell.schedule.explaining import SlotExplanation, explain_slot
 from stepwell.schedule.finding import all_rows, find, find_and_lock
 from stepwell.schedule.ledger import LedgerGap, ledger_gaps
 from stepwell.schedule.options import Options
-from stepwell.schedule.pruning import prune
 from stepwell.schedule.reconciling import Reconciled, Reconciler
 from stepwell.schedule.schedule import Edit, Schedule, defined, upcoming
 from stepwell.schedule.scheduler import Scheduler
@@ -230,13 +229,6 @@ class Schedules:
         self._app.database.transact(
             lambda tx: delete(tx, self._engine, self._locked(tx, name), self._by(who, why), force=force)
         )
-
-    def prune(self, before: datetime) -> int:
-        """Delete ended executions and ledger rows of slots before a moment; returns how many rows.
-
-        The last slot, the last success and the beginning of the ledger stay with the schedule.
-        """
-        return prune(self._app.database, before)
 
     def reconcile(self, *, force: bool = False) -> Reconciled:
         """Write the schedules that `@app.cron` declares; workers and schedulers do it when they start.

@@ -114,7 +114,8 @@ class Settler:
     def _write(self, tx: Transaction, cases: Sequence[_Case], now: datetime, done: Settled) -> None:
         wanted = [each for case in cases for each in case.wanted]
         created = self._executions.create(tx, wanted, now) if wanted else {}
-        ledger = [row for case in cases for row in _ledger_rows(case, created)]
+        existing = {key: _existing(tx, *key) for each in wanted if (key := each.key) not in created}
+        ledger = [row for case in cases for row in _ledger_rows(case, created | existing)]
         if ledger:
             slots.insert_slots(tx, rows=slots.rows_of(tx, ledger), now=now)
         moved = [case for case in cases if case.entries or case.cron.next_slot is not None]
@@ -124,7 +125,7 @@ class Settler:
         if rows and slots.advance(tx, rows=slots.rows_of(tx, rows)) != len(rows):
             raise AssertionError("a locked schedule has changed")  # the transaction is rolled back
         done.fired += len(created)
-        done.skipped += len(ledger) - len(created)
+        done.skipped += len(ledger) - len(wanted)
         done.last_slots |= {case.cron.id: case.last_slot for case in cases}
 
 
@@ -146,13 +147,20 @@ def _next_slot(case: _Case) -> datetime | None:
     return case.times.after(max(case.until, case.last_slot)) if case.definition.enabled else None
 
 
-def _ledger_rows(case: _Case, created: dict[tuple[int, datetime], int]) -> list[tuple[Any, ...]]:
+def _existing(tx: Transaction, cron: int, slot: datetime) -> int:
+    """The execution that plain SQL wrote for a slot."""
+    found = slots.execution_at(tx, job_id=cron, scheduled_time=slot)
+    assert found is not None
+    return found
+
+
+def _ledger_rows(case: _Case, executions: dict[tuple[int, datetime], int]) -> list[tuple[Any, ...]]:
     cron = case.cron.id
     rows: list[tuple[Any, ...]] = []
     for entry in case.entries:
         if isinstance(entry, Fired):
-            if (execution := created.get((cron, entry.slot))) is not None:
-                rows.append((cron, entry.slot, entry.slot, "fired", None, None, execution, None, None))
+            execution = executions[cron, entry.slot]
+            rows.append((cron, entry.slot, entry.slot, "fired", None, None, execution, None, None))
         else:
             gap = (case.times.text, case.times.zone) if entry.slot != entry.until else (None, None)
             rows.append((cron, entry.slot, entry.until, "skipped", entry.reason, entry.detail, None, *gap))

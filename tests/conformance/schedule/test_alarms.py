@@ -7,7 +7,7 @@ import pytest
 from stepwell import Stepwell
 from stepwell.events import ScheduleSlotMissed
 from stepwell.testing import ManualClock
-from tests.conformance.schedule.support import at, create, tick
+from tests.conformance.schedule.support import at, create, plain_sql, tick
 
 
 @pytest.fixture
@@ -115,3 +115,11 @@ def test_an_edit_of_the_expectation_does_not_repeat_the_alarm_about_a_slot(
     tick(reports, clock, at(1, 30))
     assert [each.slot for each in alarms] == [at(1)]
     assert [missed.slot for missed in reports.schedules.overdue()] == [at(1)]
+
+
+def test_health_has_an_answer_for_a_schedule_whose_zone_was_removed(reports: Stepwell, clock: ManualClock) -> None:
+    create(reports, expect_within=60.0, tz="Europe/Berlin")
+    create(reports, expect_within=60.0, name="other")
+    plain_sql(reports, "UPDATE cron_jobs SET recorded = replace(recorded, 'Europe/Berlin', 'Mars/Base')")
+    clock.move_to(at(0, 10))
+    assert [each.schedule for each in reports.schedules.overdue()] == ["other"]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from stepwell import Stepwell
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.schedule.errors import ConnectionPoolExhaustedError, TransactionError
 from stepwell.schedule.options import Options
 from stepwell.service.crew import Crew
 from stepwell.testing import ManualClock
@@ -164,6 +169,86 @@ def test_a_database_that_was_away_is_used_again_and_nothing_is_lost(
     assert scheduler.round().fired == 1
     assert fired(reports) == [at(0, 5)]
     assert reports.schedules.check_ledger() == []
+
+
+@pytest.mark.postgres
+def test_a_lock_that_one_schedule_waits_for_in_vain_leaves_out_that_schedule_only(
+    postgres_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepwell.store.database.CONFLICT_TRIES", 1)
+    clock = ManualClock(at(0))
+    with Stepwell(postgres_url, clock=clock) as app, psycopg.connect(postgres_url) as other:
+
+        @app.job()
+        def report() -> None: ...
+
+        for number in range(3):
+            create(app, name=f"s{number}")
+        app.database.idle_seconds = 0.2  # and so the time for which a statement waits for a lock
+        plain_sql(
+            app,
+            "CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END'",
+        )
+        plain_sql(
+            app,
+            "CREATE TRIGGER waits BEFORE INSERT ON job_executions FOR EACH ROW WHEN (NEW.job_id = 2) "
+            "EXECUTE FUNCTION waits()",
+        )
+        other.execute("SELECT pg_advisory_xact_lock(7)")
+        scheduler = app.schedules.scheduler()
+        clock.move_to(at(0, 5))
+        with caplog.at_level(logging.ERROR):
+            done = scheduler.round()
+        assert (done.fired, done.failed) == (2, 1)
+        assert "schedule 's1' failed; retrying in 60 s: TransactionError" in caplog.text
+        other.rollback()
+        clock.advance(61)
+        assert scheduler.round().fired == 1
+        assert fired(app, "s1") == [at(0, 5)]
+        assert app.schedules.check_ledger() == []
+
+
+def test_a_database_that_another_program_has_locked_is_a_transaction_error_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepwell.store.sqlite.connections.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("stepwell.store.database.CONFLICT_TRIES", 1)
+    clock = ManualClock(at(0))
+    with Stepwell(f"sqlite:///{tmp_path}/shop.db", clock=clock) as app:
+
+        @app.job()
+        def report() -> None: ...
+
+        create(app)
+        scheduler = app.schedules.scheduler()
+        clock.move_to(at(0, 5))
+        with closing(sqlite3.connect(tmp_path / "shop.db")) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(TransactionError, match="locked"):
+                scheduler.round()
+            other.rollback()
+        assert scheduler.round().fired == 1
+
+
+@pytest.mark.postgres
+def test_a_pool_without_a_free_connection_is_waited_for_and_nothing_is_lost(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepwell.store.postgres.connections.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("stepwell.store.postgres.connections.MAX_CONNECTIONS", 1)
+    clock = ManualClock(at(0))
+    with Stepwell(postgres_url, clock=clock) as app, ThreadPoolExecutor(1) as pool:
+
+        @app.job()
+        def report() -> None: ...
+
+        create(app)
+        scheduler = app.schedules.scheduler()
+        clock.move_to(at(0, 5))
+        with pytest.raises(ConnectionPoolExhaustedError, match="were in use"):
+            app.database.read(lambda _: pool.submit(scheduler.round).result())
+        assert scheduler.round().fired == 1
 
 
 def test_the_part_goes_on_after_a_round_that_failed(shared_database_url: str) -> None:

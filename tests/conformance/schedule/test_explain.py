@@ -159,3 +159,13 @@ def test_an_expression_of_plain_sql_that_cannot_be_used_is_named(reports: Stepwe
     found = reports.schedules.explain("s", at(0, 30))
     assert found.verdict == "no_slot"
     assert "noon" in told(found)
+
+
+def test_a_backfilled_time_before_the_schedule_was_created_names_its_execution(
+    reports: Stepwell, clock: ManualClock
+) -> None:
+    create(reports)
+    reports.schedules.backfill("s", at(0), at(0), who="bob")
+    answer = reports.schedules.explain("s", at(0))
+    assert answer.verdict == "not_created_yet"
+    assert "backfilled by operator:bob" in answer.facts[0]

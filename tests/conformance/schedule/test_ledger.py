@@ -1,13 +1,13 @@
-"""Rule 4: the ledger has every slot; manual runs and backfills take no slot's place; pruning keeps what matters."""
+"""Rule 4: the ledger has every slot; manual runs and backfills take no slot's place; retention keeps what matters."""
 
 from __future__ import annotations
 
 import pytest
 
 from stepwell import Stepwell
-from stepwell.model.errors import ActionRefused
+from stepwell.model.errors import ActionRefused, CronParseError
 from stepwell.testing import ManualClock
-from tests.conformance.schedule.support import at, create, fired, only, outcomes, statuses, tick
+from tests.conformance.schedule.support import at, create, fired, only, outcomes, plain_sql, statuses, tick
 
 
 def test_a_gap_of_a_year_of_minutes_is_one_row_with_its_expression(reports: Stepwell, clock: ManualClock) -> None:
@@ -45,7 +45,7 @@ def test_the_ledger_is_complete_through_edits_pauses_and_outages(reports: Stepwe
     assert {reason for *_, reason in outcomes(reports)} >= {"misfire", "disabled", "start_deadline"}
 
 
-def test_pruning_keeps_last_slot_and_success_and_the_ledger_is_complete_from_there(
+def test_retention_keeps_last_slot_and_success_and_the_ledger_is_complete_from_there(
     reports: Stepwell, clock: ManualClock
 ) -> None:
     create(reports)
@@ -53,21 +53,49 @@ def test_pruning_keeps_last_slot_and_success_and_the_ledger_is_complete_from_the
         tick(reports, clock, at(0, minute))
         reports.run_until_idle()
     before = reports.schedules.get("s")
-    assert reports.schedules.prune(at(0, 30)) == 12  # six executions, six slots
-    assert reports.schedules.prune(at(0, 30)) == 0
-    assert fired(reports)[0] == at(0, 35)
+    assert reports.retention.prune(before=at(0, 31)).steps == 6
+    assert fired(reports)[0] == outcomes(reports)[0][0] == at(0, 35)
     after = reports.schedules.get("s")
     assert (after.last_slot, after.last_success) == (before.last_slot, before.last_success)
     assert reports.schedules.check_ledger() == []
     assert reports.schedules.explain("s", at(0, 10)).verdict == "pruned"
+    clock.move_to(at(0, 59))
+    assert reports.retention.prune(before=at(0, 59)).steps == 5  # also if everything goes
+    assert outcomes(reports) == []
+    tick(reports, clock, at(1, 5))
+    reports.run_until_idle()
+    assert reports.schedules.check_ledger() == []
 
 
-def test_pruning_never_deletes_a_live_execution(reports: Stepwell, clock: ManualClock) -> None:
+def test_retention_removes_nothing_of_a_live_execution_and_what_is_around_it(
+    reports: Stepwell, clock: ManualClock
+) -> None:
     create(reports)
-    tick(reports, clock, at(0, 5))
-    tick(reports, clock, at(0, 10))
-    reports.schedules.prune(at(0, 10))
-    assert statuses(reports) == [(at(0, 5), "PENDING"), (at(0, 10), "PENDING")]
+    for minute in (5, 10, 15):
+        tick(reports, clock, at(0, minute))
+    live = reports.schedules.executions("s")[1]
+    for row in reports.schedules.executions("s"):
+        if row.id != live.id:
+            reports.complete(row.step_id or 0, who="bob")
+    clock.move_to(at(1, day=20))
+    reports.retention.prune(before=at(1))
+    assert statuses(reports) == [(at(0, 10), "PENDING")]
+    assert outcomes(reports) == [(at(0, 10), at(0, 10), "fired", None)]
+    assert reports.schedules.check_ledger() == []
+    assert reports.schedules.explain("s", at(0, 10)).verdict == "fired"
+    assert reports.schedules.explain("s", at(0, 15)).verdict == "pruned"
+    reports.run_until_idle()
+    assert only(reports).status == "SUCCESS"
+
+
+def test_retention_keeps_a_gap_that_reaches_into_the_period(reports: Stepwell, clock: ManualClock) -> None:
+    create(reports, misfire="skip")
+    tick(reports, clock, at(3))
+    reports.retention.prune(before=at(1))
+    assert outcomes(reports)[0] == (at(0, 5), at(2, 55), "skipped", "misfire")
+    reports.retention.prune(before=at(2, 59))
+    assert outcomes(reports) == [(at(3), at(3), "fired", None)]
+    assert reports.schedules.check_ledger() == []
 
 
 # manual runs and backfills --------------------------------------------------------------------------------
@@ -137,6 +165,20 @@ def test_a_backfill_of_too_many_slots_is_refused(reports: Stepwell, clock: Manua
     reports.schedules.run_once()
     with pytest.raises(ActionRefused, match="choose a shorter period"):
         reports.schedules.backfill("s", at(0), at(0, day=11), who="bob")
+
+
+def test_a_backfill_of_a_period_that_ends_before_it_begins_is_refused(reports: Stepwell, clock: ManualClock) -> None:
+    create(reports)
+    tick(reports, clock, at(1))
+    with pytest.raises(ActionRefused, match="before it begins"):
+        reports.schedules.backfill("s", at(1), at(0), who="bob", preview=True)
+
+
+def test_a_backfill_in_a_zone_that_was_removed_says_so(reports: Stepwell, clock: ManualClock) -> None:
+    create(reports, tz="Europe/Berlin")
+    plain_sql(reports, "UPDATE cron_jobs SET recorded = replace(recorded, 'Europe/Berlin', 'Mars/Base')")
+    with pytest.raises(CronParseError, match="Mars/Base"):
+        reports.schedules.backfill("s", at(0), at(0), who="bob")
 
 
 def test_times_without_a_zone_are_those_of_the_schedule(reports: Stepwell, clock: ManualClock) -> None:

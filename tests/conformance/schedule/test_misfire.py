@@ -8,7 +8,7 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.testing import ManualClock
-from tests.conformance.schedule.support import MINUTE, at, create, fired, outcomes, tick
+from tests.conformance.schedule.support import MINUTE, at, create, fired, only, outcomes, tick
 
 
 @pytest.mark.parametrize(("misfire", "missed"), [("skip", []), ("once", [at(0, 55)]), ("all", [at(0, 50), at(0, 55)])])
@@ -57,6 +57,7 @@ def test_start_deadline_skips_a_step_that_has_not_begun_in_time(reports: Stepwel
     clock.advance(31)
     assert scheduler.round().pause > 1.0
     assert outcomes(reports) == [(at(0, 5), at(0, 5), "skipped", "start_deadline")]
+    assert "it had not begun by its deadline (2026-01-01 00:05:30 UTC)" in reports.schedules.explain("s", at(0, 5)).text
     assert reports.run_until_idle() == 0
     assert reports.schedules.get("s").last_success is None
 
@@ -76,3 +77,19 @@ def test_start_deadline_does_not_end_a_step_that_began_in_time(app: Stepwell, cl
     clock.advance(90)
     app.run_until_idle()
     assert app.schedules.executions("s")[0].status == "FAILED"
+
+
+@pytest.mark.parametrize("ends", ["fails", "is cancelled"])
+def test_start_deadline_is_no_deadline_for_a_retry_by_hand(reports: Stepwell, clock: ManualClock, ends: str) -> None:
+    create(reports, start_deadline=60.0, params={"fails": ends == "fails"}, max_retry=1)
+    tick(reports, clock, at(0, 5))
+    if ends == "fails":
+        reports.run_until_idle()
+    else:
+        reports.cancel(only(reports).step_id or 0, who="bob")
+    assert only(reports).status == "FAILED"
+    clock.advance(120)
+    reports.retry(only(reports).step_id or 0, who="bob")
+    reports.schedules.run_once()
+    assert only(reports).status == "PENDING"
+    assert outcomes(reports) == [(at(0, 5), at(0, 5), "fired", None)]

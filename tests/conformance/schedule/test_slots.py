@@ -121,3 +121,17 @@ def test_many_schedules_of_one_minute_are_written_in_few_transactions(reports: S
     reports.database.watch = None
     assert commits <= 3
     assert all(fired(reports, f"s{number}") == [at(0, 5)] for number in range(30))
+
+
+def test_a_job_with_an_idempotency_key_runs_at_every_slot(shared_database_url: str) -> None:
+    clock = ManualClock(at(0))
+    with Stepwell(shared_database_url, clock=clock) as coded, Stepwell(shared_database_url, clock=clock) as bare:
+
+        @coded.job(key="once")
+        def report() -> None: ...
+
+        coded.record_jobs()
+        create(coded)
+        for app, minute in ((coded, 5), (coded, 10), (bare, 15), (bare, 20)):
+            assert tick(app, clock, at(0, minute)) == 1
+        assert coded.run_until_idle() == 4

@@ -127,3 +127,33 @@ def test_the_ledger_check_finds_a_slot_without_a_row(reports: Stepwell, clock: M
     plain_sql(reports, f"DELETE FROM steps_schedule_slots WHERE slot = '{slot}'")
     (gap,) = reports.schedules.check_ledger()
     assert (gap.schedule, gap.slot) == ("s", at(0, 10))
+
+
+def test_a_change_that_the_clock_went_back_behind_counts_from_the_new_time_on(
+    reports: Stepwell, clock: ManualClock
+) -> None:
+    create(reports, "*/3 * * * *")
+    tick(reports, clock, at(1, 0))
+    reports.schedules.edit("s", expression="*/5 * * * *", who="bob")
+    clock.adjust(-3000)  # 00:10
+    reports.schedules.run_once()
+    changes = [(each.kind, each.actor, each.reason) for each in reports.schedules.changes("s")]
+    assert changes[-1] == ("rewound", "scheduler", "the clock went back")
+    reports.schedules.disable("s", who="bob")
+    clock.move_to(at(0, 26))
+    reports.schedules.enable("s", who="bob")
+    assert reports.schedules.check_ledger() == []
+    assert "disabled" in reports.schedules.explain("s", at(0, 20)).text
+    assert reports.schedules.explain("s", at(0, 18)).verdict == "no_slot"
+
+
+def test_a_slot_before_the_schedule_was_created_is_explained_if_the_clock_went_back_to_it(
+    reports: Stepwell, clock: ManualClock
+) -> None:
+    create(reports)
+    clock.adjust(-3600)
+    reports.schedules.run_once()
+    assert reports.schedules.explain("s", clock.now()).verdict == "not_created_yet"
+    tick(reports, clock, clock.now() + 10 * MINUTE)
+    first = fired(reports)[0]
+    assert reports.schedules.explain("s", first).verdict == "fired"

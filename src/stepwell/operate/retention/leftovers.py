@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from stepwell.store import Database, Transaction
@@ -15,25 +16,26 @@ ROWS_AT_ONCE: Final = 1_000
 def remove_leftovers(database: Database, before: datetime) -> None:
     """Executions whose step is gone, their part of the slot ledger, and operations about nothing that is left."""
     after = 0
-    while found := database.read(lambda tx, after=after: verbs.crons(tx, after=after)):  # type: ignore[misc]
-        for cron in found:
-            while database.transact(lambda tx, cron=cron: _shorten_ledger(tx, cron, before)):  # type: ignore[misc]
+    while crons := database.read(partial(verbs.crons_with_leftovers, after=after, before=before)):
+        for cron in crons:
+            while database.transact(partial(_shorten_ledger, cron=cron, before=before)):
                 database.let_writers_pass()
-        after = found[-1]
+        after = crons[-1]
     while database.transact(lambda tx: verbs.delete_operations(tx, before=before, limit=ROWS_AT_ONCE)) == ROWS_AT_ONCE:
         database.let_writers_pass()
 
 
 def _shorten_ledger(tx: Transaction, cron: int, before: datetime) -> bool:
-    """Whether there may be more to delete. The ledger stays complete from its first row on: `ledger_from`."""
+    """Whether there may be more to delete. From `ledger_from` on the ledger stays complete.
+
+    What has not ended, or still has its step or workflow, stays with its slot, however old it is.
+    """
     ticks.keep_to_indexes(tx)
     if verbs.lock_cron(tx, id=cron) is None:  # its scheduler works on it: at the next pass
         return False
-    executions = verbs.delete_executions(tx, job_id=cron, before=before, limit=ROWS_AT_ONCE)
-    if executions == ROWS_AT_ONCE:
+    if verbs.delete_executions(tx, job_id=cron, before=before, limit=ROWS_AT_ONCE) == ROWS_AT_ONCE:
         return True
-    keep = verbs.first_slot_to_keep(tx, job_id=cron, before=before) or before
-    slots = verbs.delete_slots(tx, job_id=cron, before=keep, limit=ROWS_AT_ONCE)
+    slots = verbs.delete_slots(tx, job_id=cron, before=before, limit=ROWS_AT_ONCE)
     if slots:
         verbs.ledger_begins_after(tx, job_id=cron, slot=max(slots))
     return len(slots) == ROWS_AT_ONCE

@@ -186,7 +186,7 @@ def delete_operations(tx: Transaction, *, before: datetime, limit: int) -> int:
 
 
 @query
-def crons(tx: Transaction, *, after: int) -> list[int]: ...
+def crons_with_leftovers(tx: Transaction, *, after: int, before: datetime) -> list[int]: ...
 
 
 @query
@@ -200,12 +200,8 @@ def delete_executions(tx: Transaction, *, job_id: int, before: datetime, limit: 
 
 
 @query
-def first_slot_to_keep(tx: Transaction, *, job_id: int, before: datetime) -> datetime | None: ...
-
-
-@query
 def delete_slots(tx: Transaction, *, job_id: int, before: datetime, limit: int) -> list[datetime]:
-    """Delete the oldest rows of the ledger; returns the last slot of each."""
+    """Delete the oldest rows of the ledger whose execution is gone; returns the last slot of each."""
     ...
 
 

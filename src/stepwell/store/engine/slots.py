@@ -114,6 +114,10 @@ def insert_executions(tx: Transaction, *, rows: str, now: datetime) -> list[Crea
     ...
 
 
+@query
+def execution_at(tx: Transaction, *, job_id: int, scheduled_time: datetime) -> int | None: ...
+
+
 @change
 def link_executions(tx: Transaction, *, rows: str) -> int: ...
 
@@ -152,18 +156,6 @@ def decided_ahead(tx: Transaction, *, ids: Collection[int]) -> list[DecidedSlot]
 
 @change
 def shorten_gap(tx: Transaction, *, id: int, until_slot: datetime) -> int: ...
-
-
-@change
-def raise_ledger_from(tx: Transaction, *, before: datetime) -> int: ...
-
-
-@change
-def prune_slots(tx: Transaction, *, before: datetime, limit: int) -> int: ...
-
-
-@change
-def prune_executions(tx: Transaction, *, before: datetime, limit: int) -> int: ...
 
 
 @query

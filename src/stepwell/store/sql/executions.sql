@@ -1,13 +1,15 @@
 -- Executions of cron jobs: their status follows their steps and workflows.
 
 -- name: follow_steps(ids)
--- In the transaction that changed the steps. (SQLite returns no columns of the joined table.)
+-- In the transaction that changed the steps. A deadline is for the first begin, not for a retry by hand.
+-- (SQLite returns no columns of the joined table.)
 UPDATE job_executions SET
     status = CASE s.state WHEN 'Pending' THEN 'PENDING' WHEN 'Dispatched' THEN 'PENDING' WHEN 'Running' THEN 'RUNNING'
                           WHEN 'Completed' THEN 'SUCCESS' WHEN 'Skipped' THEN 'SUCCESS'
                           ELSE CASE WHEN s.reason = 'timed_out' THEN 'TIMEOUT' ELSE 'FAILED' END END,
     started_at = CASE WHEN s.attempts > 0 THEN coalesce(job_executions.started_at, s.started_at) END,
     finished_at = CASE WHEN s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.completed_at END,
+    start_by = CASE WHEN s.state IN ('Pending', 'Dispatched', 'Skipped') AND s.attempts = 0 THEN job_executions.start_by END,
     retry_count = s.retries,
     error_message = CASE WHEN s.state = 'Completed' OR s.state = 'Skipped' AND s.attempts > 0 THEN s.last_error
                          WHEN s.state IN ('Pending', 'Dispatched', 'Running') THEN CASE WHEN s.retries > 0 THEN s.last_error END

@@ -86,8 +86,13 @@ WHERE id @in(SELECT o.id FROM steps_operations o
                AND NOT EXISTS (SELECT 1 FROM steps_operation_items i WHERE i.operation_id = o.id)
              ORDER BY o.id LIMIT :limit);
 
--- name: crons(after)
-SELECT id FROM cron_jobs WHERE id > :after ORDER BY id LIMIT 100;
+-- name: crons_with_leftovers(after, before)
+-- Crons with executions or a part of the ledger that is old enough to go.
+SELECT id FROM cron_jobs c
+WHERE id > :after
+  AND (EXISTS (SELECT 1 FROM steps_schedule_slots s WHERE s.job_id = c.id AND s.slot < :before)
+       OR EXISTS (SELECT 1 FROM job_executions e WHERE e.job_id = c.id AND e.scheduled_time < :before))
+ORDER BY id LIMIT 100;
 
 -- name: lock_cron(id)
 SELECT id FROM cron_jobs WHERE id = :id @postgres(FOR UPDATE SKIP LOCKED);
@@ -101,15 +106,13 @@ WHERE id @in(SELECT e.id FROM job_executions e
                AND NOT EXISTS (SELECT 1 FROM steps_workflows w WHERE w.id = e.workflow_id)
              ORDER BY e.scheduled_time LIMIT :limit);
 
--- name: first_slot_to_keep(job_id, before)
--- The oldest slot whose execution is still there: the ledger stays complete from here on.
-SELECT min(s.slot) FROM steps_schedule_slots s
-WHERE s.job_id = :job_id AND s.slot < :before AND EXISTS (SELECT 1 FROM job_executions e WHERE e.id = s.execution_id);
-
 -- name: delete_slots(job_id, before, limit)
+-- The oldest first. A gap that reaches beyond the moment stays, and so does the slot of an execution that is still there.
 DELETE FROM steps_schedule_slots
 WHERE id @in(SELECT s.id FROM steps_schedule_slots s
-             WHERE s.job_id = :job_id AND s.until_slot < :before AND s.slot < :before ORDER BY s.slot LIMIT :limit)
+             WHERE s.job_id = :job_id AND s.until_slot < :before AND s.slot < :before
+               AND NOT EXISTS (SELECT 1 FROM job_executions e WHERE e.id = s.execution_id)
+             ORDER BY s.slot LIMIT :limit)
 RETURNING until_slot;
 
 -- name: ledger_begins_after(job_id, slot)!

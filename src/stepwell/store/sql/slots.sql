@@ -48,6 +48,9 @@ WHERE true
 ON CONFLICT (job_id, scheduled_time) DO NOTHING
 RETURNING id, job_id, scheduled_time;
 
+-- name: execution_at(job_id, scheduled_time)
+SELECT id FROM job_executions WHERE job_id = :job_id AND scheduled_time = :scheduled_time;
+
 -- name: link_executions(rows)!
 UPDATE job_executions SET step_id = r.step_id, workflow_id = r.workflow_id
 FROM @rows(:rows, id bigint, step_id bigint, workflow_id uuid) AS r
@@ -88,23 +91,6 @@ WHERE c.id @in(:ids bigint) ORDER BY s.job_id, s.slot;
 
 -- name: shorten_gap(id, until_slot)!
 UPDATE steps_schedule_slots SET until_slot = :until_slot WHERE id = :id;
-
--- Pruning ----------------------------------------------------------------------------------------------
-
--- name: raise_ledger_from(before)!
-UPDATE cron_jobs SET ledger_from = :before WHERE ledger_from < :before AND last_slot >= :before;
-
--- name: prune_slots(before, limit)!
--- A gap that reaches beyond the moment stays.
-DELETE FROM steps_schedule_slots WHERE id IN (
-    SELECT s.id FROM steps_schedule_slots s JOIN cron_jobs c ON c.id = s.job_id
-    WHERE s.until_slot <= :before AND s.until_slot <= c.ledger_from LIMIT :limit);
-
--- name: prune_executions(before, limit)!
-DELETE FROM job_executions WHERE id IN (
-    SELECT e.id FROM job_executions e JOIN cron_jobs c ON c.id = e.job_id
-    WHERE e.finished_at <= :before AND e.status NOT IN ('PENDING', 'RUNNING') AND coalesce(e.slot, e.scheduled_time) <= c.ledger_from
-    LIMIT :limit);
 
 -- Reading ----------------------------------------------------------------------------------------------
 

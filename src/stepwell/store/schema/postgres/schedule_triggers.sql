@@ -19,3 +19,13 @@ END $$;
 DROP TRIGGER IF EXISTS cron_jobs_wake ON cron_jobs;
 CREATE TRIGGER cron_jobs_wake AFTER INSERT OR UPDATE ON cron_jobs
     FOR EACH ROW WHEN (NEW.edited_at IS NOT NULL) EXECUTE FUNCTION cron_jobs_wake();
+
+CREATE OR REPLACE FUNCTION cron_jobs_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO steps_schedule_changes (job_id, name, kind, actor, changed_at, revision, before)
+    SELECT OLD.id, OLD.name, 'deleted', 'plain SQL', clock_timestamp(), OLD.revision, OLD.recorded
+    WHERE NOT EXISTS (SELECT 1 FROM steps_schedule_changes WHERE job_id = OLD.id AND kind = 'deleted');
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS cron_jobs_deleted ON cron_jobs;
+CREATE TRIGGER cron_jobs_deleted AFTER DELETE ON cron_jobs FOR EACH ROW EXECUTE FUNCTION cron_jobs_deleted();
