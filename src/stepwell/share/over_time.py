@@ -30,7 +30,7 @@ SHORTEST_SECONDS: Final = 1e-6  # between two claims, also if the clock stands s
 
 
 class Balance(msgspec.Struct, array_like=True):
-    """One action with work: how many slots it is owed, and by how many it is below its share since the last claim."""
+    """One action with work: how many seconds of a slot it is owed, and by how many slots it is below its share now."""
 
     owed: float
     below: float
@@ -58,8 +58,8 @@ class SharesOverTime(Strategy):
     at least one. If there are fewer and steps are claimed ahead of free slots, the steps are so short that only the
     number of runs counts, not what is running at the moment.
 
-    What an action has below or beyond its share is counted for as long as it lasts, in mean lengths of a run, and is
-    owed to it or by it later. Where workers share a memory (`recall`), a clock says how long that was. A worker by itself
+    What an action has below or beyond its share is counted for as long as it lasts, and is owed to it or by it later: as
+    many slots as make up for it within the mean length of a run. Where workers share a memory (`recall`), a clock says how long that was. A worker by itself
     counts runs: as many as there are slots take the length of one.
     """
 
@@ -104,7 +104,8 @@ class SharesOverTime(Strategy):
             total,
         )
         run_seconds, owed = self._owed(running)
-        wanted = {c.action: shares[c.action] + Fraction(owed.get(c.action, 0.0)) - c.running for c in claimants}
+        slots_owed = {action: Fraction(each / run_seconds) for action, each in owed.items()} if run_seconds else {}
+        wanted = {c.action: shares[c.action] + slots_owed.get(c.action, 0) - c.running for c in claimants}
         least = {c.action: int(suffices and not c.running) for c in claimants}
         counts = _apportioned(claimants, wanted, least, slots)
         # Actions with nothing waiting are dropped: they do not accumulate credit.
@@ -116,24 +117,28 @@ class SharesOverTime(Strategy):
         return counts
 
     def _owed(self, running: Mapping[str, int]) -> tuple[float, dict[str, float]]:
-        """The mean length of a run, and what each action is owed now."""
+        """The mean length of a run in seconds, and what each action is owed now."""
         last = self._memory
         if last is None:
             return 0.0, {}
-        run_seconds, elapsed = last.run_seconds, last.begun / last.held
-        if self._now is not None:
+        if self._now is None:
+            seconds, run_seconds = last.begun / last.held, 1.0  # as if each run took a second
+        else:
             seconds = max(self._now - last.at, SHORTEST_SECONDS)
-            ended = 1 - min(sum(running.get(action, 0) for action in last.balances) / last.held, 1.0)
-            if run_seconds:
-                elapsed = seconds / run_seconds
-                seconds = min(seconds, MOST_GROWTH * run_seconds)
-                run_seconds = (RUNS_OF_MEAN * run_seconds + seconds) / (RUNS_OF_MEAN + ended)
-            elif ended:
-                run_seconds = seconds / ended
-        owed = {action: each.owed + each.below * elapsed for action, each in last.balances.items()}
+            run_seconds = _mean(last, seconds, running)
+        owed = {action: each.owed + each.below * seconds for action, each in last.balances.items()}
         # What one is owed, the others owe: actions that have left, and the bound, must not change the sum.
-        mean = sum(owed.values()) / len(owed)
-        return run_seconds, {action: max(min(lag - mean, MOST_OWED), -MOST_OWED) for action, lag in owed.items()}
+        mean, most = sum(owed.values()) / len(owed), MOST_OWED * run_seconds
+        return run_seconds, {action: max(min(each - mean, most), -most) for action, each in owed.items()}
+
+
+def _mean(last: Memory, seconds: float, running: Mapping[str, int]) -> float:
+    """The mean length of a run, after an interval in which as many ended as no longer run; 0: not known yet."""
+    ended = 1 - min(sum(running.get(action, 0) for action in last.balances) / last.held, 1.0)
+    if not last.run_seconds:
+        return seconds / ended if ended else 0.0
+    seconds = min(seconds, MOST_GROWTH * last.run_seconds)
+    return (RUNS_OF_MEAN * last.run_seconds + seconds) / (RUNS_OF_MEAN + ended)
 
 
 def _apportioned(
