@@ -35,8 +35,8 @@ def weights_of(config: ProcessConfig, factory: TaskFactory) -> dict[str, float]:
 class Share:
     """One class. `promised` is its share of the slots by its priority, among the classes that ran; None without one.
 
-    `delivered` is its part of the time that the runs took: of the slots. The two are comparable for a time in which every
-    class had tasks waiting, and for the strategy DivideTotalValueEqually.
+    `delivered` is its part of the time that the runs took: of the slots. The two are comparable for a time in which
+    every class had tasks waiting, and for the strategy DivideTotalValueEqually.
     """
 
     task_class: str

@@ -29,7 +29,7 @@ _OF_CODE: Final = "max_running of "  # prefix of a setting's name, repeated in `
 
 @dataclass(frozen=True, slots=True)
 class SharedSlots:
-    """Slots that all workers share because of a limit, how many of them each action has, and what the strategy keeps."""
+    """Slots that all workers share because of a limit, how many of them each action has, and what a strategy keeps."""
 
     kind: Kind
     name: str

@@ -1,8 +1,8 @@
 """Shares that are exact over many claims.
 
 A claim of one step cannot be divided: whatever the weights, one action gets it. So what each action has had too little
-or too much of is carried over to later claims: in the memory of a worker that divides its own slots, in the database for
-the slots of a limit, which many workers divide (decision 0010).
+or too much of is carried over to later claims: in the memory of a worker that divides its own slots, in the database
+for the slots of a limit, which many workers divide (decision 0010).
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class SharesOverTime(Strategy):
     at least one. If there are fewer and steps are claimed ahead of free slots, the steps are so short that only the
     number of runs counts, not what is running at the moment.
 
-    What an action has below or beyond its share is counted for as long as it lasts, and is owed to it or by it later: as
-    many slots as make up for it within the mean length of a run. Where workers share a memory (`recall`), a clock says how long that was. A worker by itself
-    counts runs: as many as there are slots take the length of one.
+    What an action has below or beyond its share is counted for as long as it lasts, and is owed to it or by it later:
+    as many slots as make up for it within the mean length of a run. Where workers share a memory (`recall`), a clock
+    says how long that was. A worker by itself counts runs: as many as there are slots take the length of one.
     """
 
     order = "by weight"

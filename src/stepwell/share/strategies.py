@@ -135,7 +135,7 @@ def safe_remember(strategy: Strategy) -> str | None:
     """What a strategy wants to keep. If it raises or returns anything but text, that is logged, and None is kept."""
     name = type(strategy).__name__
     try:
-        memory = strategy.remember()
+        memory: object = strategy.remember()
     except Exception:
         _LOGGER.exception("strategy %s raised in remember; nothing is kept for the next claim", name)
         return None

@@ -39,8 +39,8 @@ class Strategy(Protocol):
         return self
 
     def recall(self, memory: str | None, now: float) -> None:
-        """Before a claim of slots that all workers share because of a limit: what `remember` returned after the last one,
-        whichever worker made it (None: nothing), and the time in seconds.
+        """Before a claim of slots that all workers share because of a limit: what `remember` returned after the last
+        one, whichever worker made it (None: nothing), and the time in seconds.
         """
         return
 

@@ -37,13 +37,15 @@ def configured(app: Stepwell, slots: int, strategy: str = "DivideTotalValueEqual
 
 
 class Executors:
-    """Workers that want more slots than there are, on a clock that the test moves: a round, and all that is over ends."""
+    """Workers that want more slots than there are, on a clock that the test moves from round to round."""
 
     def __init__(self, app: Stepwell, clock: ManualClock, workers: int, slots: int, seconds: dict[str, float]) -> None:
         self._app, self._clock, self._slots, self._seconds = app, clock, slots, seconds
         self._chance = random.Random(7)
         self._most = slots // workers + 1
-        rows = [WorkerRow(app.database, [QUEUE], set(PRIORITIES), self._most, alive_seconds=1e6) for _ in range(workers)]
+        rows = [
+            WorkerRow(app.database, [QUEUE], set(PRIORITIES), self._most, alive_seconds=1e6) for _ in range(workers)
+        ]
         weights = app.jobs.weights()
         self._claimers = [Claimer(app.database, row, app.main_processes.strategy(), weights) for row in rows]
         self._running: list[list[tuple[float, Claim]]] = [[] for _ in rows]  # with the time when each is over
@@ -80,7 +82,10 @@ def shares(counts: Counter[str]) -> dict[str, float]:
     return {name: counts[name] / counts.total() for name in PRIORITIES}
 
 
-PROMISED = {12: {"gold": 20 / 34, "silver": 10 / 34, "bronze": 4 / 34}, 5: {"gold": 8 / 15, "silver": 4 / 15, "bronze": 1 / 5}}
+PROMISED = {
+    12: {"gold": 20 / 34, "silver": 10 / 34, "bronze": 4 / 34},
+    5: {"gold": 8 / 15, "silver": 4 / 15, "bronze": 1 / 5},
+}
 
 
 def check_two_thousand_runs(app: Stepwell, clock: ManualClock, slots: int, workers: int) -> None:
@@ -164,7 +169,7 @@ def test_oldest_first_keeps_no_shares(app: Stepwell, clock: ManualClock) -> None
 
 def memory(tx: Transaction) -> str | None:
     (row,) = tx.fetch("SELECT shares FROM steps_limits WHERE kind = 'queue'", {})
-    return row["shares"]
+    return None if row["shares"] is None else str(row["shares"])
 
 
 def test_promised_and_delivered_shares_are_of_the_slots(app: Stepwell, clock: ManualClock) -> None:

@@ -108,7 +108,10 @@ def test_the_first_claim_is_divided_as_if_there_were_no_memory(size, waiting, we
 class OneMemory:
     """Workers that divide the slots of a limit under constant load, with one memory, on a clock of their own."""
 
-    def __init__(self, slots: int, weights: Mapping[str, int], seconds: Mapping[str, float]) -> None:
+    def __init__(
+        self, slots: int, weights: Mapping[str, int], seconds: Mapping[str, float], varies: float = 0.2
+    ) -> None:
+        self.varies = varies
         self.slots, self.weights, self.seconds = slots, weights, seconds
         self.workers = [SharesOverTime(slots) for _ in range(3)]
         self.chance = random.Random(5)
@@ -136,7 +139,9 @@ class OneMemory:
         self.memory = worker.remember()
         for action in Counter(granted).elements():
             self.order.append(action)
-            self.running.append((self.now + self.seconds[action] * self.chance.uniform(0.8, 1.2), action))
+            self.running.append(
+                (self.now + self.seconds[action] * self.chance.uniform(1 - self.varies, 1 + self.varies), action)
+            )
 
     def shares(self) -> dict[str, float]:
         return {action: self.held[action] / self.held.total() for action in self.weights}
@@ -153,8 +158,7 @@ def test_workers_with_one_memory_divide_the_time_of_the_slots_however_long_the_r
 
 
 def test_workers_with_one_memory_take_turns_as_one_worker_does() -> None:
-    load = OneMemory(1, WEIGHTS, dict.fromkeys(WEIGHTS, 1.0))
-    load.chance.uniform = lambda low, high: 1.0  # type: ignore[method-assign]
+    load = OneMemory(1, WEIGHTS, dict.fromkeys(WEIGHTS, 1.0), varies=0.0)
     load.run(6)
     one = SharesOverTime(slots=1)
     assert load.order == [chosen(one, PLENTY) for _ in range(6)]
