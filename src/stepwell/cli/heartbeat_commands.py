@@ -131,9 +131,10 @@ def processes(target: Target, failures: int, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def shares(target: Target, runs: int, as_json: bool) -> None:
-    """Compare the share of runs that each task class was promised by its priority with what it got.
+    """Compare the share of the slots that each task class was promised by its priority with what it got.
 
-    The two are comparable for a time in which every class had tasks waiting.
+    A class gets at least one slot while there are enough. The two are comparable for a time in which every class had
+    tasks waiting.
     """
     with target.open() as app:
         found = app.main_processes.shares(runs)

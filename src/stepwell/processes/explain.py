@@ -28,8 +28,9 @@ def rescheduling(facts: Facts, step: StepFacts) -> Iterator[Found]:
         yield cause(
             "reschedule", f"{_why_held(facts, task)}: it waits for the reschedule beat{failure}", advice=_ADVICE
         )
-    elif step.state is State.RUNNING and not step.waits_for_children and silence(facts, step) is not None:
-        yield cause("reschedule", f"its task is dead until the reschedule beat makes it new{failure}", advice=_ADVICE)
+    elif step.state is State.RUNNING and not step.waits_for_children and (trouble := silence(facts, step)) is not None:
+        dead = "is dead until" if trouble[1] is None else "is then dead, until"
+        yield cause("reschedule", f"its task {dead} the reschedule beat makes it new{failure}", advice=_ADVICE)
     elif failure:
         yield cause("queueing", failure.removeprefix(", and "))
 

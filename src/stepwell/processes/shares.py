@@ -1,15 +1,18 @@
-"""Promised and delivered shares: how slots and the latest runs of tasks divide among the classes."""
+"""Promised and delivered shares: how the slots divide among the classes of tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from stepwell.processes.config import ProcessConfig
 from stepwell.processes.main_process import TaskFactory
+from stepwell.processes.queueing import QUEUE
+from stepwell.share.division import Bounds, claimants_of, fill
 from stepwell.store import Database
-from stepwell.store.engine import processes
+from stepwell.store.engine import limits, processes
 
 # History rows that are read for each run asked for: a run writes at most four, and other work writes there as well.
 _SCANNED_PER_RUN: Final = 50
@@ -30,9 +33,10 @@ def weights_of(config: ProcessConfig, factory: TaskFactory) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One class. `promised` is its part of the priorities of all classes that ran; None without a priority.
+    """One class. `promised` is its share of the slots by its priority, among the classes that ran; None without one.
 
-    The two are comparable for a time in which every class had tasks waiting.
+    `delivered` is its part of the time that the runs took: of the slots. The two are comparable for a time in which
+    every class had tasks waiting, and for the strategy DivideTotalValueEqually.
     """
 
     task_class: str
@@ -44,16 +48,27 @@ class Share:
 
 def shares_of(database: Database, runs: int) -> list[Share]:
     """The shares among the latest `runs` runs."""
-    found = database.read(lambda tx: processes.recent_runs(tx, scanned=_SCANNED_PER_RUN * runs, limit=runs))
-    total = sum(row.runs for row in found)
-    priorities = sum(row.priority or 0.0 for row in found)
+    scanned, now = _SCANNED_PER_RUN * runs, database.now()
+    found = database.read(lambda tx: processes.recent_runs(tx, scanned=scanned, limit=runs, now=now))
+    maxima = {row.name: row.maximum for row in database.read(limits.limits) if row.kind == "queue"}
+    promised = _promised({row.task_class: row.priority for row in found if row.priority}, maxima.get(QUEUE))
+    seconds, total = sum(row.seconds for row in found), sum(row.runs for row in found)
     return [
         Share(
             task_class=row.task_class,
             priority=row.priority,
             runs=row.runs,
-            promised=None if row.priority is None else row.priority / priorities,
-            delivered=row.runs / total,
+            promised=promised.get(row.task_class),
+            delivered=row.seconds / seconds if seconds > 0 else row.runs / total,
         )
         for row in found
     ]
+
+
+def _promised(priorities: Mapping[str, float], slots: int | None) -> dict[str, float]:
+    """The parts of the slots: in proportion, and at least one slot for each class while there are enough."""
+    claimants = claimants_of(dict.fromkeys(priorities, 1), priorities, {})
+    total = slots or len(claimants)
+    least = int(slots is not None and slots >= len(claimants))
+    shares = fill([Bounds(each.action, each.weight, least, total) for each in claimants], total)
+    return {task_class: float(share / total) for task_class, share in shares.items()}

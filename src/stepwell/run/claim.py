@@ -20,10 +20,10 @@ from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
 from stepwell.run.worker_row import WorkerRow
-from stepwell.share.limits import Headroom, headroom_for_claim
-from stepwell.share.strategies import NORMAL_SHARE, Strategy, Weight, safe_grants
+from stepwell.share.limits import Headroom, SharedSlots, headroom_for_claim
+from stepwell.share.strategies import NORMAL_SHARE, Strategy, Weight, safe_grants, safe_recall, safe_remember
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import adoption, claims
+from stepwell.store.engine import adoption, claims, limits
 from stepwell.store.engine.claims import Candidate
 from stepwell.store.transaction import UNREADABLE_TEXT
 
@@ -110,13 +110,14 @@ class Claimer:
             full_actions=[] if headroom is None else headroom.full_actions(),
         )
         if self._strategy is not None:
-            found = self._share_out(self._strategy, found, limit, running, headroom)
+            found = self._share_out(tx, self._strategy, found, limit, running, headroom)
         if headroom is not None:
             found = [each for each in found if headroom.take(each.queue, each.action)]
         return [each.step_id for each in found[:limit]]
 
     def _share_out(
         self,
+        tx: Transaction,
         strategy: Strategy,
         found: list[Candidate],
         limit: int,
@@ -125,8 +126,9 @@ class Claimer:
     ) -> list[Candidate]:
         """The steps that the strategy grants, then the rest by age, in case a limit excludes some of the first.
 
-        Slots that all workers share because of a limit are divided among all their runs.
+        Slots that all workers share because of a limit are divided among all their runs, with one memory for all.
         """
+        shared: SharedSlots | None = None
         waiting = Counter(each.action for each in found)
         if headroom is not None:  # do not grant what a limit excludes: the turn would be wasted
             queues = Counter(each.queue for each in found)
@@ -134,7 +136,10 @@ class Claimer:
             waiting = Counter({action: headroom.left_of(action, count) for action, count in waiting.items()})
             if (shared := headroom.shared(queues)) is not None:
                 strategy, running = self._shares.of(shared.slots) or strategy, shared.running
+                safe_recall(strategy, shared.memory, self._database.now().timestamp())
         grants = safe_grants(strategy, limit, waiting, self._weights, running)
+        if shared is not None and (memory := safe_remember(strategy)) is not None and memory != shared.memory:
+            limits.remember_shares(tx, kind=shared.kind, name=shared.name, shares=memory)
         if grants is None:
             return found
         to_take = dict(grants)

@@ -29,10 +29,13 @@ _OF_CODE: Final = "max_running of "  # prefix of a setting's name, repeated in `
 
 @dataclass(frozen=True, slots=True)
 class SharedSlots:
-    """Slots that all workers share because of a limit, and how many of them each action has."""
+    """Slots that all workers share because of a limit, how many of them each action has, and what a strategy keeps."""
 
+    kind: Kind
+    name: str
     slots: int
     running: Mapping[str, int]
+    memory: str | None
 
 
 @dataclass(slots=True)
@@ -44,6 +47,7 @@ class Headroom:
     actions: dict[str, int]
     aliases: Mapping[str, str] = field(default_factory=dict)  # former names count as the action that they are now
     running: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by queue and action, in all workers
+    memories: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # of strategies, by kind and name
 
     def take(self, queue: str, action: str) -> bool:
         """Count one more step against the limits; False if one of them is reached."""
@@ -69,7 +73,10 @@ class Headroom:
 
     def shared(self, queues: Collection[str]) -> SharedSlots | None:
         """The slots of the one limit that covers all these queues; None if there is no such limit."""
+        kind: Kind = "total"
+        name = ""
         if len(queues) == 1 and (queue := next(iter(queues))) in self.queues:
+            kind, name = "queue", queue
             left: int | None = self.queues[queue]
             lanes = {lane: count for lane, count in self.running.items() if lane[0] == queue}
         else:
@@ -79,7 +86,7 @@ class Headroom:
         running: Counter[str] = Counter()
         for (_, action), count in lanes.items():
             running[action] += count
-        return SharedSlots(left + running.total(), running)
+        return SharedSlots(kind, name, left + running.total(), running, self.memories.get((kind, name)))
 
     def full_queues(self) -> list[str]:
         return [queue for queue, room in self.queues.items() if room == 0]
@@ -101,7 +108,8 @@ def headroom_for_claim(tx: Transaction) -> Headroom:
         queues[count.queue] += count.running
         actions[aliases.get(count.action, count.action)] += count.running
     counts: Mapping[str, Counter[str]] = {"queue": queues, "action": actions}
-    headroom = Headroom(None, {}, {}, aliases, lanes)
+    memories = {(row.kind, row.name): row.shares for row in limits}
+    headroom = Headroom(None, {}, {}, aliases, lanes, memories)
     for row in limits:
         if row.kind == "total":
             headroom.total = max(0, row.maximum - queues.total())

@@ -20,6 +20,8 @@ __all__ = [
     "SortByDateCreated",
     "Strategy",
     "safe_grants",
+    "safe_recall",
+    "safe_remember",
 ]
 
 _LOGGER: Final = logging.getLogger("stepwell.share")
@@ -119,6 +121,28 @@ def safe_grants(
         _LOGGER.error("strategy %s %s; claiming the oldest steps instead", name, problem)
         return None
     return granted
+
+
+def safe_recall(strategy: Strategy, memory: str | None, now: float) -> None:
+    """Give a strategy what it kept. If it raises, that is logged, and it decides without."""
+    try:
+        strategy.recall(memory, now)
+    except Exception:
+        _LOGGER.exception("strategy %s raised in recall; it decides without its memory", type(strategy).__name__)
+
+
+def safe_remember(strategy: Strategy) -> str | None:
+    """What a strategy wants to keep. If it raises or returns anything but text, that is logged, and None is kept."""
+    name = type(strategy).__name__
+    try:
+        memory: object = strategy.remember()
+    except Exception:
+        _LOGGER.exception("strategy %s raised in remember; nothing is kept for the next claim", name)
+        return None
+    if memory is None or (isinstance(memory, str) and "\0" not in memory):
+        return memory
+    _LOGGER.error("strategy %s returned %r from remember, which is not text; nothing is kept", name, memory)
+    return None
 
 
 def _problem(granted: Mapping[str, int], slots: int, waiting: Mapping[str, int]) -> str | None:

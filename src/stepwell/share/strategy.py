@@ -38,6 +38,16 @@ class Strategy(Protocol):
         """The strategy for a worker with this many slots: this one, or one with its own state; None: oldest first."""
         return self
 
+    def recall(self, memory: str | None, now: float) -> None:
+        """Before a claim of slots that all workers share because of a limit: what `remember` returned after the last
+        one, whichever worker made it (None: nothing), and the time in seconds.
+        """
+        return
+
+    def remember(self) -> str | None:
+        """After such a claim: what to keep in the database, in the transaction of the claim; None: nothing."""
+        return None
+
     @abstractmethod
     def grants(
         self, slots: int, waiting: Mapping[str, int], weights: Mapping[str, Weight], running: Mapping[str, int]

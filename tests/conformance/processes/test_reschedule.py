@@ -194,3 +194,17 @@ def test_the_beats_of_two_processes_reschedule_each_task_once(app: Stepwell, clo
         assert first.round().cleared == [tasks.step_of("other")]
         assert second.round().cleared == []
     assert app.step(tasks.step_of("other")).state is State.PENDING
+
+
+def test_explain_of_a_dead_task_names_the_reschedule_beat_and_not_the_reaper(app: Stepwell, clock: ManualClock) -> None:
+    tasks = Tasks(app)
+    tasks.processes.queue("both")
+    with tasks.worker() as runner:
+        tasks.claim(runner, "other")
+        clock.advance(20)
+        silent = app.explain(tasks.step_of("other")).summary
+        clock.advance(3_600)
+        dead = app.explain(tasks.step_of("other")).summary
+    assert "its task is then dead, until the reschedule beat makes it new" in silent
+    assert "its task is dead until the reschedule beat makes it new" in dead
+    assert "reaper" not in silent + dead

@@ -17,6 +17,8 @@ from stepwell.processes.main_process import MainProcess
 from stepwell.service.part import Part
 from stepwell.store import Wake
 
+HANG_SECONDS = 60.0
+
 
 class Counting(Part):
     """A part that ends when it is allowed to, and records every request to stop."""
@@ -58,13 +60,13 @@ def test_the_end_of_the_time_does_not_cut_what_a_signal_before_it_waits_for() ->
     heartbeat = Heartbeat(lambda: [part], run_time_seconds=1.0)
     thread = threading.Thread(target=heartbeat.heartbeat, daemon=True)
     thread.start()
-    part.began.wait()
+    assert part.began.wait(HANG_SECONDS)
     assert heartbeat._crew is not None
     heartbeat._crew.stop()  # what the handler of a signal calls
-    part.stopped.acquire()
-    part.stopped.acquire()  # the time is up, too
+    assert part.stopped.acquire(timeout=HANG_SECONDS)
+    assert part.stopped.acquire(timeout=HANG_SECONDS)  # the time is up, too
     done.set()
-    thread.join()
+    thread.join(HANG_SECONDS)
     assert part.stops == [False, False]
 
 

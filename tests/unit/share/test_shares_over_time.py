@@ -103,3 +103,80 @@ def test_every_claim_by_itself_is_sound(claims, slots, weights) -> None:
 def test_the_first_claim_is_divided_as_if_there_were_no_memory(size, waiting, weights) -> None:
     granted = SharesOverTime(slots=9).grants(size, waiting, weights)
     assert granted == DivideTotalValueEqually().grants(size, waiting, weights)
+
+
+class OneMemory:
+    """Workers that divide the slots of a limit under constant load, with one memory, on a clock of their own."""
+
+    def __init__(
+        self, slots: int, weights: Mapping[str, int], seconds: Mapping[str, float], varies: float = 0.2
+    ) -> None:
+        self.varies = varies
+        self.slots, self.weights, self.seconds = slots, weights, seconds
+        self.workers = [SharesOverTime(slots) for _ in range(3)]
+        self.chance = random.Random(5)
+        self.memory: str | None = None
+        self.now = 1_700_000_000.0
+        self.running: list[tuple[float, str]] = []  # when each run ends, and its action
+        self.order: list[str] = []
+        self.held: Counter[str] = Counter()  # slots, in seconds
+
+    def run(self, runs: int) -> None:
+        while len(self.order) < runs:
+            self.claim()
+            self.running.sort()
+            end = self.running[0][0]
+            for _, action in self.running:
+                self.held[action] += end - self.now  # type: ignore[assignment]
+            self.now = end
+            self.running = [(over, action) for over, action in self.running if over > end]
+
+    def claim(self) -> None:
+        worker, free = self.chance.choice(self.workers), self.slots - len(self.running)
+        worker.recall(self.memory, self.now)
+        held = Counter(action for _, action in self.running)
+        granted = worker.grants(free, dict.fromkeys(self.weights, free), self.weights, held)
+        self.memory = worker.remember()
+        for action in Counter(granted).elements():
+            self.order.append(action)
+            self.running.append(
+                (self.now + self.seconds[action] * self.chance.uniform(1 - self.varies, 1 + self.varies), action)
+            )
+
+    def shares(self) -> dict[str, float]:
+        return {action: self.held[action] / self.held.total() for action in self.weights}
+
+
+@pytest.mark.parametrize("slots", [1, 2, 11])
+def test_workers_with_one_memory_divide_the_time_of_the_slots_however_long_the_runs_of_each_action_take(
+    slots: int,
+) -> None:
+    weights = {"mail": 20, "report": 10, "sync": 4}
+    load = OneMemory(slots, weights, {"mail": 1.0, "report": 4.0, "sync": 0.5})
+    load.run(2_000)
+    assert load.shares() == pytest.approx({action: weight / 34 for action, weight in weights.items()}, rel=0.1)
+
+
+def test_workers_with_one_memory_take_turns_as_one_worker_does() -> None:
+    load = OneMemory(1, WEIGHTS, dict.fromkeys(WEIGHTS, 1.0), varies=0.0)
+    load.run(6)
+    one = SharesOverTime(slots=1)
+    assert load.order == [chosen(one, PLENTY) for _ in range(6)]
+
+
+def test_a_night_without_work_distorts_the_shares_of_a_few_runs_only() -> None:
+    load = OneMemory(3, WEIGHTS, dict.fromkeys(WEIGHTS, 1.0))
+    load.run(300)
+    load.now += 8 * 3_600
+    load.running, load.held, load.order = [], Counter(), []
+    load.run(300)
+    assert load.shares() == pytest.approx({"mail": 4 / 9, "report": 2 / 9 + 1 / 9, "sync": 1 / 3}, rel=0.3)
+
+
+def test_a_clock_that_is_set_back_stops_no_action() -> None:
+    load = OneMemory(1, WEIGHTS, dict.fromkeys(WEIGHTS, 1.0))
+    load.run(60)
+    load.now -= 3_600
+    load.running, load.order = [], []
+    load.run(60)
+    assert Counter(load.order) == {action: pytest.approx(10 * weight, abs=3) for action, weight in WEIGHTS.items()}

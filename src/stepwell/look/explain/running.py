@@ -9,6 +9,7 @@ from stepwell.look.explain.facts import Facts
 from stepwell.look.explain.found import Found, behind, cause
 from stepwell.look.explain.text import moment
 from stepwell.look.explain.waiting import REPAIR, UNREPAIRED
+from stepwell.model.features import PROCESS
 from stepwell.model.states import State
 from stepwell.store.engine.explaining import StepFacts
 
@@ -23,8 +24,10 @@ def lease(facts: Facts, step: StepFacts) -> Iterator[Found]:
     trouble = silence(facts, step)
     if trouble is not None:
         message, changes_at = trouble
-        done = "returns this step to Pending" if changes_at is None else "returns this step to Pending then"
-        yield cause("heartbeat", f"{message}; the reaper {done}", changes_at=changes_at)
+        then = "; the reaper returns this step to Pending" + ("" if changes_at is None else " then")
+        if step.belongs_to == PROCESS:
+            then = ""  # the reaper leaves tasks alone: the source of main processes says what does not
+        yield cause("heartbeat", f"{message}{then}", changes_at=changes_at)
 
 
 def silence(facts: Facts, step: StepFacts) -> tuple[str, datetime | None] | None:

@@ -17,6 +17,15 @@ class LimitRow(msgspec.Struct, frozen=True):
     maximum: int
 
 
+class LockedLimit(msgspec.Struct, frozen=True):
+    """A limit, and what the strategy that divides its slots keeps from claim to claim."""
+
+    kind: str
+    name: str
+    maximum: int
+    shares: str | None
+
+
 class RunningCount(msgspec.Struct, frozen=True):
     queue: str
     action: str
@@ -42,14 +51,20 @@ def limits(tx: Transaction) -> list[LimitRow]: ...
 
 
 @query
-def lock_limits(tx: Transaction) -> list[LimitRow]:
-    """The same; blocks every other claim until this transaction ends."""
+def lock_limits(tx: Transaction) -> list[LockedLimit]:
+    """The same with the memory of its shares; blocks every other claim until this transaction ends."""
     ...
 
 
 @query
 def running_by_lane(tx: Transaction) -> list[RunningCount]:
     """Leases per lane. A lease counts until its process has ended, even if its step has been cancelled."""
+    ...
+
+
+@change
+def remember_shares(tx: Transaction, *, kind: str, name: str, shares: str) -> int:
+    """In the transaction of the claim, which holds the lock."""
     ...
 
 

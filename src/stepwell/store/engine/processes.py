@@ -114,6 +114,7 @@ class RunsOfClass(msgspec.Struct, frozen=True):
     task_class: str
     priority: float | None
     runs: int
+    seconds: float  # that they took together, in slots
 
 
 @change
@@ -253,6 +254,6 @@ def task_of_step(tx: Transaction, *, step_id: int) -> ExplainedTask | None: ...
 
 
 @query
-def recent_runs(tx: Transaction, *, scanned: int, limit: int) -> list[RunsOfClass]:
+def recent_runs(tx: Transaction, *, scanned: int, limit: int, now: datetime) -> list[RunsOfClass]:
     """How the newest runs of tasks divide among the classes."""
     ...

@@ -7,6 +7,9 @@ SELECT kind, name, maximum FROM steps_limits ORDER BY kind, name;
 -- A lease counts until it is released, even if its step has been cancelled: its process still runs.
 SELECT queue, action, count(*) AS running FROM steps_agenda WHERE status = 'running' GROUP BY queue, action;
 
+-- name: remember_shares(kind, name, shares)!
+UPDATE steps_limits SET shares = :shares WHERE kind = :kind AND name = :name;
+
 -- name: set_limit(kind, name, maximum)!
 INSERT INTO steps_limits (kind, name, maximum) VALUES (:kind, :name, :maximum)
 ON CONFLICT (kind, name) DO UPDATE SET maximum = excluded.maximum;
@@ -27,7 +30,7 @@ DELETE FROM steps_settings WHERE name = :name;
 
 -- name: lock_limits()
 -- While limits are set, claims run one at a time, so that the limits are exact.
-SELECT kind, name, maximum FROM steps_limits ORDER BY kind, name @postgres(FOR UPDATE);
+SELECT kind, name, maximum, shares FROM steps_limits ORDER BY kind, name @postgres(FOR UPDATE);
 
 -- name: aliases()
 SELECT name, alias_of FROM steps_actions WHERE alias_of IS NOT NULL;

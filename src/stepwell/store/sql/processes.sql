@@ -142,12 +142,17 @@ LEFT JOIN steps_failed_queueings f ON f.id = (
     WHERE x.resolved_at IS NULL AND (x.step_id = t.step_id OR x.main_process = t.main_process AND x.at >= t.queued_at))
 WHERE t.step_id = :step_id;
 
--- name: recent_runs(scanned, limit)
--- How many of the latest runs began in each class: of the newest `limit` runs of tasks, among the newest `scanned` changes.
+-- name: recent_runs(scanned, limit, now)
+-- How many of the latest runs began in each class, and how long they took: of the newest `limit` runs of tasks, among the
+-- newest `scanned` changes. A run lasts until the next change of its step.
 SELECT run.task_class, (SELECT max(t.priority) FROM steps_tasks t WHERE t.task_class = run.task_class) AS priority,
-       count(*) AS runs
-FROM (SELECT s.label AS task_class
-      FROM (SELECT id, step_id, to_state FROM step_transitions ORDER BY id DESC LIMIT :scanned) AS x
+       count(*) AS runs,
+       sum(@sqlite((julianday(run.ended_at) - julianday(run.at)) * 86400.0)
+           @postgres(CAST(extract(epoch FROM run.ended_at - run.at) AS double precision))) AS seconds
+FROM (SELECT s.label AS task_class, x.at,
+             coalesce((SELECT e.at FROM step_transitions e WHERE e.step_id = x.step_id AND e.id > x.id
+                       ORDER BY e.id LIMIT 1), @time(:now)) AS ended_at
+      FROM (SELECT id, step_id, to_state, at FROM step_transitions ORDER BY id DESC LIMIT :scanned) AS x
       JOIN steps s ON s.id = x.step_id AND s.belongs_to = 'process'
       WHERE x.to_state = 'Running' ORDER BY x.id DESC LIMIT :limit) AS run
 GROUP BY run.task_class ORDER BY run.task_class;

@@ -287,6 +287,7 @@ CREATE TABLE steps_limits (
     kind    text NOT NULL CHECK (kind IN ('total', 'queue', 'action')),
     name    text NOT NULL,
     maximum integer NOT NULL CHECK (maximum >= 0),
+    shares  text, -- what the strategy that divides these slots keeps from claim to claim: JSON (share/over_time.py)
     PRIMARY KEY (kind, name)
 );
 
