@@ -64,7 +64,8 @@ class Finisher:
 
         written, done = self._database.transact(work)
         for (claim, ending), state in zip(plain, written, strict=True):
-            self._notify(claim, ending, state)
+            if state is State.FAILED:
+                self._notify(claim, ending, state)
         states = dict(zip(map(id, plain), written, strict=True))
         return [states[id(pair)] if id(pair) in states else self.write(*pair) for pair in endings], done
 
@@ -101,9 +102,10 @@ class Finisher:
 
     def _open_returned(self, tx: Transaction, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
         """Open the steps that returned to Pending, without waiting for a tick."""
+        if State.PENDING not in states:
+            return
         returned = [claim.step_id for (claim, _), state in zip(endings, states, strict=True) if state is State.PENDING]
-        if returned:
-            agenda.open_returned(tx, ids=returned, now=self._database.now())
+        agenda.open_returned(tx, ids=returned, now=self._database.now())
 
     def _write(self, tx: Transaction, claim: Claim, ending: Ending) -> State | None:
         if ending.verb == "lost":

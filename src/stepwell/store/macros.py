@@ -119,7 +119,8 @@ _NOT_BEFORE_THE_LAST: Final = (
     "coalesce((SELECT t.at FROM step_transitions t WHERE t.id <= 9223372036854775807 ORDER BY t.id DESC LIMIT 1), :now)"
 )
 _TIME_OF_SERVER: Final = (
-    "CASE current_setting('stepwell.clock', true) WHEN 'injected' THEN CAST(:now AS timestamptz) "
+    # A subquery: asked once in a statement, not once for each row.
+    "CASE (SELECT current_setting('stepwell.clock', true)) WHEN 'injected' THEN CAST(:now AS timestamptz) "
     "ELSE clock_timestamp() END"
 )
 

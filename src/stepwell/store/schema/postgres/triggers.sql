@@ -23,15 +23,34 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION steps_created() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    rows bigint;
+    has_dormant boolean;
+    has_unplaced boolean;
 BEGIN
     INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt)
     SELECT id, NULL, state, reason, actor, created_at, attempts FROM new_rows;
-    INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
-    SELECT NULL, state, action, queue, "group", parent_step_id IS NOT NULL, is_throttled, max(created_at), count(*)
-    FROM new_rows GROUP BY state, action, queue, "group", parent_step_id IS NOT NULL, is_throttled;
-    INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
-    SELECT @trouble(n) FROM new_rows n WHERE state = 'NotRunnable'; -- dormant handlers, for example
-    IF EXISTS (SELECT 1 FROM new_rows WHERE NOT placed) THEN -- plain SQL
+    GET DIAGNOSTICS rows = ROW_COUNT;
+    IF rows = 1 THEN -- without grouping it takes 19 µs less
+        INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
+        SELECT NULL, state, action, queue, "group", parent_step_id IS NOT NULL, is_throttled, created_at, 1 FROM new_rows
+        RETURNING to_state = 'NotRunnable', (SELECT NOT placed FROM new_rows) INTO has_dormant, has_unplaced;
+    ELSE
+        WITH alike AS (
+            SELECT state, action COLLATE "C" AS action, queue COLLATE "C" AS queue, "group" COLLATE "C" AS "group",
+                   parent_step_id IS NOT NULL AS child, is_throttled, placed, max(created_at) AS at, count(*) AS number
+            FROM new_rows GROUP BY 1, 2, 3, 4, 5, 6, 7
+        ), tallied AS (
+            INSERT INTO steps_tally (from_state, to_state, action, queue, "group", child, is_throttled, at, number)
+            SELECT NULL, state, action, queue, "group", child, is_throttled, at, number FROM alike
+        )
+        SELECT bool_or(state = 'NotRunnable'), bool_or(NOT placed) INTO has_dormant, has_unplaced FROM alike;
+    END IF;
+    IF has_dormant THEN -- handlers, for example
+        INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
+        SELECT @trouble(n) FROM new_rows n WHERE state = 'NotRunnable';
+    END IF;
+    IF has_unplaced THEN -- plain SQL
         IF EXISTS (SELECT 1 FROM new_rows n
                    WHERE NOT n.placed AND (n.state <> 'Pending' OR n.lease_worker IS NOT NULL OR n.own_code_done_at IS NOT NULL
               OR n.compute_done_at IS NOT NULL OR n.stage IS NOT NULL OR n.dependencies <> 0)) THEN
@@ -80,13 +99,25 @@ DROP TRIGGER IF EXISTS steps_keep_time_monotonic ON steps;
 CREATE TRIGGER steps_keep_time_monotonic BEFORE UPDATE ON steps FOR EACH ROW
     WHEN (NEW.updated_at < OLD.updated_at) EXECUTE FUNCTION steps_keep_time_monotonic();
 
+-- What nearly every change needs is one statement. It also finds out whether the rest is needed: parts of a statement that do
+-- nothing cost microseconds for every step (docs/decisions/0012-counters.md).
 CREATE OR REPLACE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    claimed bigint;
+    has_returned boolean;
+    has_connected boolean;
+    has_troubled boolean;
 BEGIN
     WITH changed AS MATERIALIZED (
-        SELECT n.id, n."group", n.queue, n.action, n.hostname, n.is_throttled, n.duration, n.completed_at, n.priority, n.dispatch_after, n.changed_from, n.state, n.reason,
-               n.actor, n.updated_at, n.attempts, n.last_error, n.lease_worker, n.has_dependents, n.has_children,
-               n.parent_step_id, n.placed, n.belongs_to, n.concurrency_key, n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal,
-               n.own_code_done_at, t.is_claim_of_open,
+        SELECT n.id, n.action, n.queue, n."group", n.state, n.reason, n.actor, n.changed_from, n.attempts, n.updated_at, n.is_throttled,
+               n.hostname, n.last_error, n.parent_step_id IS NOT NULL AS child, n.lease_worker IS NOT NULL AS leased,
+               n.has_dependents OR n.has_children OR n.parent_step_id IS NOT NULL AS connected,
+               n.own_code_done_at IS NOT NULL AS own_code_done,
+               CASE WHEN n.changed_from = 'Running' AND n.state NOT IN ('Pending', 'Cancelled')
+                         -- A run is counted when it ends, not when the children of its step have ended.
+                         AND (n.state = 'Running' OR n.own_code_done_at IS NULL OR n.own_code_done_at = n.completed_at)
+                    THEN n.duration END AS ran,
+               t.is_claim_of_open,
                @legal(CASE WHEN t.is_claim_of_open THEN 'Dispatched' ELSE n.changed_from END, n.state, n.actor) AS legal
         FROM new_rows n
         -- The claim of an open step makes two transitions, Pending to Dispatched to Running: `claim_token` shows it.
@@ -95,66 +126,78 @@ BEGIN
         WHERE n.changed_from IS NOT NULL
     ), left_agenda AS (
         DELETE FROM steps_agenda a USING changed c
-        WHERE a.step_id = c.id AND c.state NOT IN ('Pending', 'Dispatched') AND c.lease_worker IS NULL
+        WHERE a.step_id = c.id AND c.state NOT IN ('Pending', 'Dispatched') AND NOT c.leased
     ), moved_on_agenda AS (
         UPDATE steps_agenda a SET status = CASE c.state WHEN 'Dispatched' THEN 'dispatched' ELSE 'running' END
         FROM changed c
         WHERE a.step_id = c.id
-          AND (c.state = 'Dispatched'
-               OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.lease_worker IS NOT NULL)
-        RETURNING c.id, c.state, c.action, c.updated_at, a.since, a.due_at
-    ), waited AS (
-        INSERT INTO steps_tally (action, child, is_throttled, at, number, waits)
-        SELECT action, false, false, max(updated_at), 0, array_agg(date_part('epoch', updated_at - greatest(since, due_at)))
-        FROM moved_on_agenda -- of many at once, every eighth is enough for percentiles
-        WHERE state = 'Running' AND (id % 8 = 0 OR (SELECT count(*) FROM changed) <= 8) GROUP BY action
+          AND (c.state = 'Dispatched' OR c.state = 'Running' AND c.changed_from IN ('Pending', 'Dispatched') AND c.leased)
     ), tallied AS (
-        -- A run is counted when it ends, not when the children of its step have ended. COLLATE "C" halves the cost of grouping.
+        -- COLLATE "C" halves the cost of grouping. Eight runs are enough for percentiles.
         INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, at, number, runs)
         SELECT changed_from, state, action COLLATE "C", queue COLLATE "C",
                CASE WHEN 'Pending' IN (state, changed_from) OR 'Dispatched' IN (state, changed_from) THEN "group" COLLATE "C" END,
-               hostname COLLATE "C", parent_step_id IS NOT NULL, is_throttled, max(updated_at), count(*),
-               array_agg(duration) FILTER (WHERE changed_from = 'Running' AND state NOT IN ('Pending', 'Cancelled')
-                                             AND (state = 'Running' OR own_code_done_at IS NULL OR own_code_done_at = completed_at))
-        FROM changed WHERE changed_from <> state OR state = 'Running' AND own_code_done_at IS NOT NULL
-        GROUP BY changed_from, state, 3, 4, 5, 6, 7, is_throttled
-    ), joined_agenda AS (
+               hostname COLLATE "C", child, is_throttled, max(updated_at), count(*), (array_agg(ran) FILTER (WHERE ran IS NOT NULL))[1:8]
+        FROM changed WHERE changed_from <> state OR state = 'Running' AND own_code_done
+        GROUP BY changed_from, state, 3, 4, 5, 6, child, is_throttled
+    ), recorded AS (
+        INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
+        SELECT id, 'Pending', 'Dispatched', NULL, actor, updated_at, attempts - 1, NULL FROM changed WHERE is_claim_of_open
+        UNION ALL
+        SELECT id, CASE WHEN is_claim_of_open THEN 'Dispatched' ELSE changed_from END,
+               CASE WHEN legal THEN state ELSE steps_reject_transition(changed_from, state, actor) END,
+               reason, actor, updated_at, attempts,
+               CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
+                    THEN last_error END
+        FROM changed WHERE changed_from <> state
+    )
+    SELECT count(*) FILTER (WHERE leased AND state = 'Running' AND changed_from <> 'Running'),
+           bool_or(state = 'Pending' AND changed_from <> 'Pending'),
+           bool_or(connected),
+           bool_or(state NOT IN ('Running', 'Completed', 'Pending', 'Dispatched', 'Skipped')
+                   OR changed_from NOT IN ('Running', 'Completed', 'Pending', 'Dispatched', 'Skipped'))
+    INTO claimed, has_returned, has_connected, has_troubled FROM changed;
+
+    IF claimed > 0 AND (claimed <= 8 OR random() < 0.25) THEN -- of many waits, some are enough for percentiles
+        INSERT INTO steps_tally (action, child, is_throttled, at, number, waits)
+        SELECT n.action, false, false, max(n.updated_at), 0, array_agg(date_part('epoch', n.updated_at - greatest(a.since, a.due_at)))
+        FROM new_rows n JOIN steps_agenda a ON a.step_id = n.id
+        WHERE n.state = 'Running' AND n.changed_from IN ('Pending', 'Dispatched') AND n.lease_worker IS NOT NULL
+          AND (claimed <= 8 OR n.id % 8 = 0)
+        GROUP BY n.action;
+    END IF;
+    IF has_returned THEN
         INSERT INTO steps_agenda (step_id, status, "group", queue, action, rank, due_at, since, concurrency_key, key_blocked)
-        SELECT id, @returned(changed), "group", coalesce(queue, 'default'), action,
+        SELECT id, @returned(n), "group", coalesce(queue, 'default'), action,
                CASE priority WHEN 'high' THEN 0 ELSE 1 END, dispatch_after, updated_at, concurrency_key, concurrency_key IS NOT NULL
-        FROM changed WHERE state = 'Pending' AND changed_from <> 'Pending'
-        ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, since = excluded.since, key_blocked = excluded.key_blocked
-    ), concluded AS (
-        DELETE FROM steps_unconcluded u USING changed c
-        WHERE u.step_id = c.id AND c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
-          AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
-    ), ended AS (
-        UPDATE steps_unconcluded u SET ended = c.is_terminal AND c.lease_worker IS NULL FROM changed c
-        WHERE u.step_id = c.id AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
-          AND NOT (c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL)
-          AND u.ended <> (c.is_terminal AND c.lease_worker IS NULL)
-    ), marked AS (
+        FROM new_rows n WHERE state = 'Pending' AND changed_from <> 'Pending'
+        ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, since = excluded.since, key_blocked = excluded.key_blocked;
+    END IF;
+    IF has_connected THEN
+        WITH changed AS MATERIALIZED (
+            SELECT n.id, n."group", n.state, n.reason, n.has_dependents, n.has_children, n.parent_step_id, n.own_code_done_at,
+                   n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal, n.lease_worker
+            FROM new_rows n
+            WHERE n.changed_from IS NOT NULL AND (n.has_dependents OR n.has_children OR n.parent_step_id IS NOT NULL)
+        ), concluded AS (
+            DELETE FROM steps_unconcluded u USING changed c
+            WHERE u.step_id = c.id AND c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
+              AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
+        ), ended AS (
+            UPDATE steps_unconcluded u SET ended = c.is_terminal AND c.lease_worker IS NULL FROM changed c
+            WHERE u.step_id = c.id AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
+              AND NOT (c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL)
+              AND u.ended <> (c.is_terminal AND c.lease_worker IS NULL)
+        )
         INSERT INTO steps_marks ("group", step_id)
         SELECT "group", id FROM changed
         WHERE "group" IS NOT NULL
           -- A leaf that a cascade ended decides nothing; one with `has_children` may just have been given a child.
-          AND (has_dependents OR has_children OR parent_step_id IS NOT NULL
-               AND coalesce(reason, '') NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
-          AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL)
-    )
-    INSERT INTO step_transitions (step_id, from_state, to_state, reason, actor, at, attempt, error)
-    SELECT id, 'Pending', 'Dispatched', NULL, actor, updated_at, attempts - 1, NULL FROM changed WHERE is_claim_of_open
-    UNION ALL
-    SELECT id, CASE WHEN is_claim_of_open THEN 'Dispatched' ELSE changed_from END,
-           CASE WHEN legal THEN state ELSE steps_reject_transition(changed_from, state, actor) END,
-           reason, actor, updated_at, attempts,
-           CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
-                THEN last_error END
-    FROM changed WHERE changed_from <> state;
-    -- Rarely: measured, two more parts of the statement above would cost 2 µs for every step, and this costs 0.2.
-    IF EXISTS (SELECT 1 FROM new_rows n WHERE n.changed_from IS NOT NULL
-               AND (n.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
-                    OR n.changed_from IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable'))) THEN
+          AND (has_dependents OR has_children
+               OR coalesce(reason, '') NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
+          AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL);
+    END IF;
+    IF has_troubled THEN
         INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
         SELECT @trouble(n) FROM new_rows n
         WHERE n.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND n.changed_from <> n.state
