@@ -28,6 +28,7 @@ from stepwell.model.errors import (
     WorkflowNotFound,
 )
 from stepwell.schedule.errors import ScheduleNotFound
+from stepwell.web.problems import HttpProblem
 from stepwell.web.screens.asked import Asked, Form, Redirect, View
 from stepwell.web.screens.pulse import Pulse, pulse_of
 from stepwell.web.screens.static import version
@@ -115,13 +116,15 @@ class Pages:
     def _asked(self, request: Request) -> Asked:
         visitor = visitor_of(request)
         base = request.scope.get("root_path", "").rstrip("/")
-        path = request.url.path
+        path, query = request.url.path, tuple(request.query_params.multi_items())
+        if any("\x00" in text for pair in query for text in pair):
+            raise HttpProblem(400, "the address contains a NUL character, which no stored text has")
         return Asked(
             site=self._site,
             base=base,
             path=path.removeprefix(base) or "/",
             params=request.path_params,
-            query=tuple(request.query_params.multi_items()),
+            query=query,
             role=visitor.role,
             now=self._site.app.database.now(),
         )
