@@ -22,6 +22,10 @@ export function startScan() {
       if (!answer.ok) break;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const row of page.querySelectorAll("main [data-list] > [data-key]")) list.append(document.importNode(row, true));
+      if (list.firstElementChild !== null) {
+        list.closest("table")?.removeAttribute("hidden");
+        list.closest("section")?.querySelector(".empty")?.remove();
+      }
       const told = page.querySelector("[data-scanned]")?.textContent;
       const place = document.querySelector("[data-scanned]");
       if (told && place !== null) place.textContent = told;
