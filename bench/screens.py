@@ -62,7 +62,12 @@ def _in_this_thread() -> Any:
         return call()
 
     # The limit of a read counts instructions as well: SQLite calls one function only.
-    with patch("stepwell.web.site._in_thread", call_here), patch("stepwell.web.site.bounded_reads", nullcontext):
+    with (
+        patch("stepwell.web.site._in_thread", call_here),
+        patch("stepwell.web.site.bounded_reads", nullcontext),
+        # It must be the first statement of its transaction, which is the one that counts.
+        patch("stepwell.store.engine.sweep.use_one_snapshot", lambda tx: None),
+    ):
         yield
 
 

@@ -173,6 +173,8 @@ def test_a_search_looks_further_until_it_has_seen_everything(
     page.get_by_role("link", name="Look further").click()
     expect(page.get_by_label(f"Tick step {wanted.id}", exact=True)).to_be_visible(timeout=30_000)
     expect(page.get_by_role("link", name="Look further")).to_have_count(0, timeout=30_000)
+    page.evaluate("() => window.stepwellRefresh()")
+    expect(page.get_by_label(f"Tick step {wanted.id}", exact=True)).to_be_visible()
 
 
 def test_a_graph_is_zoomed_with_its_buttons(page: Page, shop: Shop) -> None:
