@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from bench.databases import KINDS
 from bench.peers.servers import fresh, scratch
 from bench.rows import ACTION, behind_the_triggers
+from bench.screens import PAGES
 from bench.shapes import blocked, finished
 from stepwell import Stepwell
 from stepwell.store import Transaction
@@ -170,13 +171,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=FINISHED)
     parser.add_argument("--database", action="append", choices=KINDS, help="this one only (default: both)")
     options = parser.parse_args(arguments)
-    found: dict[str, list[str]] = {name: [] for name in QUESTIONS}
+    questions = {**QUESTIONS, **PAGES}
+    found: dict[str, list[str]] = {name: [] for name in questions}
     databases = options.database or list(KINDS)
     for database in databases:
         prefix = "sqlite:///" if database == "sqlite" else ""
         with scratch() as place, fresh(database, Path(place)) as url, Stepwell(f"{prefix}{url}") as app:
             fill(app, options.steps)
-            for name, question in QUESTIONS.items():
+            for name, question in questions.items():
                 question(app)
                 found[name] += [f"{_milliseconds(app, question):.1f}", f"{reads_of(app, question):,}"]
     heads = [f"{database}: {what}" for database in databases for what in ("ms", "read")]

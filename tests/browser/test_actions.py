@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from stepwell import State
+from stepwell.look.lists import Lists
 from tests.browser.conftest import Watched
 from tests.browser.shop import Shop
 
@@ -132,6 +134,60 @@ def test_a_failed_workflow_is_declared_as_resolved(page: Page, shop: Shop) -> No
     page.get_by_role("button", name="Declare as resolved").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("resolved manually")
     assert run.state == "resolved_manually"
+
+
+@pytest.mark.usefixtures("dispatching")
+def test_a_workflow_is_cancelled_and_retried(page: Page, shop: Shop) -> None:
+    shop.app.breaker.pause("test", "so that its steps wait")
+    run = shop.app.workflows("shop").start("stocktake", {"region": "cancelled"})
+    page.goto(f"./workflows/{run.id}")
+    page.locator("summary", has_text="Cancel").click()
+    page.get_by_role("textbox", name="why").fill("counted by hand")
+    page.get_by_role("button", name="Cancel everything that has not ended").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("cancelled")
+    expect(page.locator("main")).to_contain_text("counted by hand")
+    assert run.state == "cancelled"
+    shop.app.breaker.resume("test")
+    page.goto(f"./workflows/{run.id}")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("complete", timeout=30_000)
+    assert run.state == "complete"
+
+
+def test_an_operation_whose_process_died_is_continued(page: Page, shop: Shop) -> None:
+    step = shop.app.enqueue("embroider", {"text": "C"}, queue="gpu", relatable=("bulk", 3))
+    preview = shop.app.operations.preview("cancel", relatable=("bulk", 3))
+    preview.execute(who="bob", wait=False)  # and nothing runs it
+    page.goto(f"./operations/{preview.id}")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_text("1 of 1")).to_be_visible()
+    assert shop.app.step(step).state is State.CANCELLED
+
+
+def test_a_search_looks_further_until_it_has_seen_everything(
+    page: Page, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(cast("dict[str, int]", Lists.steps.__kwdefaults__), "budget", 40)
+    wanted = shop.app.steps(action="fetch", limit=500)[-1]
+    page.goto(f"./steps?args.source={wanted.arguments['source']}&args.rows={wanted.arguments['rows']}&queue=default")
+    page.get_by_role("link", name="Look further").click()
+    expect(page.get_by_label(f"Tick step {wanted.id}", exact=True)).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("link", name="Look further")).to_have_count(0, timeout=30_000)
+    page.evaluate("() => window.stepwellRefresh()")
+    expect(page.get_by_label(f"Tick step {wanted.id}", exact=True)).to_be_visible()
+
+
+def test_a_graph_is_zoomed_with_its_buttons(page: Page, shop: Shop) -> None:
+    page.goto(f"./workflows/{shop.failed_workflow}?view=graph")
+    drawing = page.locator("svg[data-pan]")
+    widths = [drawing.evaluate("each => each.getBoundingClientRect().width")]
+    for name in ("Zoom in", "Zoom in", "Zoom out"):
+        page.get_by_role("button", name=name).click()
+        widths.append(drawing.evaluate("each => each.getBoundingClientRect().width"))
+    assert widths[0] < widths[1] < widths[2] > widths[3]
+    page.get_by_role("button", name="Fit").click()
+    room = page.locator(".graph-box").evaluate("each => each.clientWidth")
+    assert abs(drawing.evaluate("each => each.getBoundingClientRect().width") - room) < 32
 
 
 def test_the_time_slider_shows_a_workflow_as_it_was(page: Page, shop: Shop) -> None:

@@ -44,7 +44,7 @@ class Reader:
         match which:
             case Step() | StepRef():
                 key: int | str = which.id or which.uuid  # a child that was not written yet has no id
-            case str() if which.isdecimal():
+            case str() if which.isdecimal() and len(which) < 20:  # more digits are not an id, but may be a uuid
                 key = int(which)
             case _:
                 key = which

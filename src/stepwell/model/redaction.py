@@ -57,6 +57,11 @@ _ASSIGNMENT: Final = re.compile(
     re.IGNORECASE,
 )
 
+# Authorization: Bearer … in a header that was logged
+_CREDENTIALS: Final = re.compile(
+    r"""(authorization['"]?\s*[=:]\s*['"]?(?:\w+\s+)?|\bbearer\s+)[\w.~+/=-]{8,}""", re.IGNORECASE
+)
+
 
 def shown_url(url: str) -> str:
     """A database URL that may be shown: without passwords, or only its kind if it is malformed.
@@ -96,7 +101,10 @@ def redacted(text: str) -> str:
 
     >>> redacted("cannot use postgresql://ann:s3cret@db/jobs (host=db password='s3 cret')")
     'cannot use postgresql://ann:…@db/jobs (host=db password=…)'
+    >>> redacted("403 for {'Authorization': 'Basic YW5uOnMzY3JldA=='}, basic information follows")
+    "403 for {'Authorization': 'Basic …'}, basic information follows"
     """
+    text = _CREDENTIALS.sub(rf"\1{HIDDEN}", text)
     return _ASSIGNMENT.sub(rf"\1{HIDDEN}", _UP_TO_LAST_AT.sub(_without_password, text))
 
 

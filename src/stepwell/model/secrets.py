@@ -70,5 +70,17 @@ class Redaction:
         return redacted(text) if text else text
 
 
+def redacted_texts(value: Any) -> Any:
+    """Plain values with every text redacted; what a key is called does not matter."""
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return {key: redacted_texts(item) for key, item in value.items()}
+        case list():
+            return [redacted_texts(item) for item in value]
+    return value
+
+
 def _squashed(name: str) -> str:
     return _SEPARATORS.sub("", name.lower())

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from stepwell.model import codec
 from stepwell.model.errors import StepwellError
+from stepwell.model.ids import canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.suggest import hint, refuse_unknown
 from stepwell.store.rows import to_text
@@ -50,6 +52,9 @@ def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     for value in given.values():
         if isinstance(value, str):
             value.encode()  # raises if it is not valid text, also where nothing is read for the answer
+    for name in ("workflow", "block"):
+        if name in given:
+            given[name] = _uuid_of(name, given[name])
     if "relatable" in given:
         kind, of = given.pop("relatable")
         given |= {"relatable_type": kind, "relatable_id": str(of)}
@@ -68,6 +73,13 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
+def _uuid_of(name: str, value: Any) -> str:
+    found = canonical_uuid(str(value))
+    if found is None:
+        raise StepwellError(f"the filter {name} is {str(value)[:100]!r}, which is not a uuid")
+    return found
+
+
 def _status_of(name: str) -> str:
     if name not in STATUSES:
         raise StepwellError(f"unknown status {name!r}; {hint(name, list(STATUSES), 'statuses')}")
@@ -78,7 +90,20 @@ def _arguments(values: Any) -> dict[tuple[str, ...], str]:
     """Values of arguments by their paths (`customer.id`), as text: true, false, null, a number, or the text itself."""
     if not isinstance(values, Mapping):
         raise StepwellError("the filter args is a mapping of paths to values, like {'customer.id': 7}")
-    return {tuple(str(path).split(".")): _as_text(value) for path, value in values.items()}
+    found = {tuple(str(path).split(".")): _as_text(value) for path, value in values.items()}
+    for path, text in found.items():
+        if _is_whole(text):  # it may hold a secret, which is not shown and cannot be searched for
+            raise StepwellError(f"the filter args.{'.'.join(path)} is an object or a list; search for one value in it")
+    return found
+
+
+def _is_whole(text: str) -> bool:
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        return isinstance(codec.decode(text), dict | list)
+    except ValueError:
+        return False
 
 
 def _as_text(value: Any) -> str:

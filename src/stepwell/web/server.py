@@ -15,6 +15,7 @@ from stepwell.model.errors import StepwellError
 from stepwell.service.part import Part
 from stepwell.store import Wake
 from stepwell.web.application import Application
+from stepwell.web.slow import PromptRequests
 
 HOST: Final = "127.0.0.1"
 PORT: Final = 7837  # STEP on the keys of a telephone
@@ -68,6 +69,7 @@ class WebPart(Part):
             return 0.0
         config = uvicorn.Config(
             self.application,
+            http=PromptRequests,
             log_config=None,
             access_log=False,
             server_header=False,

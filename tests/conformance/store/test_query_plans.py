@@ -89,6 +89,8 @@ def _sql(app: Stepwell) -> dict[str, str]:
     """The statements of the dispatcher, of workers and of the reaper, by name."""
     found = {name: sql for subject in SUBJECTS for name, sql in statements(subject, app.database.dialect).items()}
     found["is_live"] = statements("reading", app.database.dialect)["is_live"]  # programs ask it before they enqueue
+    found["histories"] = statements("reading", app.database.dialect)["histories"]  # of a timeline
+    found["fingerprint_of"] = statements("trouble", app.database.dialect)["fingerprint_of"]  # of a failed step
     return {name: sql for name, sql in found.items() if name not in ABOUT_WORKERS}
 
 

@@ -11,8 +11,9 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from stepwell import Stepwell
+from stepwell import Stepwell, current_step
 from stepwell.model.states import State
+from stepwell.testing import ManualClock
 from stepwell.web import Role, Visitor, application
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.overview import overview
@@ -20,6 +21,7 @@ from stepwell.web.screens.pages import Pages
 from stepwell.web.screens.templating import FOLDER
 from tests.browser.screens import screens_of
 from tests.browser.shop import HOSTILE, Shop, open_shop
+from tests.conformance.web.support import client, web
 
 SAME_SITE = {"sec-fetch-site": "same-origin"}
 
@@ -70,11 +72,11 @@ def test_a_reader_is_offered_no_action_and_refused_one(app: Stepwell) -> None:
     step = app.enqueue("embroider", {"text": "S"}, queue="gpu")
     app.cancel(step, who="ann")
     token = token_in(client_of(app).get(f"/steps/{step.id}").text)
-    for client in (client_of(app, Role.READ), client_of(app, read_only=True)):
-        page = client.get(f"/steps/{step.id}").text
+    for visitor in (client_of(app, Role.READ), client_of(app, read_only=True)):
+        page = visitor.get(f"/steps/{step.id}").text
         assert 'method="post"' not in page
         assert "read only" in page
-        assert client.post(f"/steps/{step.id}/retry", data={"csrf": token}).status_code == 403
+        assert visitor.post(f"/steps/{step.id}/retry", data={"csrf": token}).status_code == 403
     assert app.step(step).state is State.CANCELLED
 
 
@@ -131,3 +133,36 @@ def test_all_who_ask_for_a_screen_at_once_share_one_rendering(app: Stepwell) -> 
 
     assert asyncio.run(ask()) == [200] * 8
     assert rendered == ["/"]
+
+
+def test_undo_is_offered_for_ten_seconds(app: Stepwell, clock: ManualClock) -> None:
+    @app.job(max_retries=0)
+    def work() -> None:
+        raise ValueError("no")
+
+    step = app.enqueue("work")
+    app.run_until_idle()
+    page = client(web(app))
+    retried = page.post(f"/step-dispatcher/steps/{step.id}/retry")
+    clock.advance(9)
+    assert "Undo" in page.get(retried.headers["location"]).text
+    clock.advance(2)
+    after = page.get(f"{retried.headers['location']}&later").text
+    assert "Undo" not in after
+    assert "was recorded as" in after
+
+
+def test_a_running_step_shows_how_long_its_action_usually_takes(app: Stepwell, clock: ManualClock) -> None:
+    seen = []
+
+    @app.job()
+    def work() -> None:
+        clock.advance(12)
+        seen.append(client(web(app)).get(f"/step-dispatcher/steps/{current_step().id}").text)
+
+    app.enqueue("work")
+    app.run_until_idle()
+    app.enqueue("work")
+    app.run_until_idle()
+    assert "usually takes" not in seen[0]
+    assert "A run of work usually takes" in seen[1]

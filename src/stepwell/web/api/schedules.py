@@ -269,7 +269,7 @@ def _change(call: Call, row: ChangeRow) -> ScheduleChange:
     return ScheduleChange(
         kind=row.kind,
         actor=row.actor,
-        reason=row.reason,
+        reason=call.redaction.text(row.reason),
         changed_at=row.changed_at,
         before=shown(row.before),
         after=shown(row.after),

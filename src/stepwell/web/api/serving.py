@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stepwell.model.errors import StepwellError
+from stepwell.model.secrets import redacted_texts
 from stepwell.web.api.endpoint import Call, Endpoint
 from stepwell.web.api.errors import problem_of
 from stepwell.web.api.idempotency import Answer, once
@@ -77,7 +78,9 @@ def _serving(site: Site, endpoint: Endpoint) -> Serve:
 def answer_of(status: int, work: Callable[[], Any]) -> Answer:
     """The result of a function as the text of an answer; an error of Stepwell as a problem."""
     try:
-        return Answer(status, _encoder.encode(work()).decode())
+        # Reasons, messages and errors are texts of people and programs; all of them pass here.
+        shown = redacted_texts(msgspec.to_builtins(work(), str_keys=True))
+        return Answer(status, _encoder.encode(shown).decode())
     except StepwellError as error:
         return _of_problem(problem_of(error))
     except HttpProblem as problem:

@@ -65,7 +65,9 @@ class StepsQuery(Struct):
     throttled: bool | None = None
     ended_after: Annotated[datetime, Meta(tz=True)] | None = None
     ended_before: Annotated[datetime, Meta(tz=True)] | None = None
-    relatable: Annotated[str, Meta(pattern="^[^:]+:.+$", description="What it is about: `type:id`.")] | None = None
+    relatable: Annotated[str, Meta(pattern=r"^[^:]+:[\s\S]+$", description="What it is about: `type:id`.")] | None = (
+        None
+    )
     args: Annotated[list[str], Meta(description="`path=value`: an argument has this value.")] = []
     before: Id | None = None
     limit: Limit = 50

@@ -95,7 +95,7 @@ class Guard:
         except BodyTooSlow:
             await problem_response(408, _TOO_SLOW, request_id=request_id)(scope, receive, answer.send)
         except Exception:
-            _LOGGER.exception("request %s failed: %s %s", request_id, scope["method"], _path(scope))
+            _LOGGER.exception("request %s failed: %s %r", request_id, scope["method"], _path(scope)[:200])
             if answer.has_begun:
                 raise
             detail = f"the request failed; the log of the server has the cause under {request_id}"
@@ -135,6 +135,8 @@ class Guard:
     def _check_size(self, scope: Scope, headers: Headers) -> None:
         if len(scope["path"]) + len(scope.get("query_string", b"")) > MAX_PATH:
             raise HttpProblem(414, f"the address is longer than {MAX_PATH:,} bytes")
+        if "\x00" in scope["path"]:
+            raise HttpProblem(400, "the address contains a NUL character, which no stored text has")
         length = headers.get("content-length", "")
         if length.isdecimal() and (len(length) > 12 or int(length) > MAX_BODY):
             raise HttpProblem(413, _TOO_LARGE)
@@ -216,6 +218,8 @@ def _path(scope: Scope) -> str:
 
 
 def _fields(body: bytes) -> dict[str, str]:
+    if b"%00" in body or b"\x00" in body:
+        raise HttpProblem(400, "the form contains a NUL character, which no stored text has")
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=1_000))
     except ValueError:

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlencode
 
 from stepwell.app import Stepwell
+from stepwell.model.errors import StepwellError
 from stepwell.web.site import Site
 from stepwell.web.visitor import Role
+
+# The ids of a table: the largest number of both databases has this many digits.
+_LARGEST: Final = 2**63 - 1
+
+
+def id_of(text: str) -> int | None:
+    """The id of a row; None for a text that cannot be one."""
+    if len(text) > len(str(_LARGEST)) or not (text.isascii() and text.isdecimal()):
+        return None
+    return int(text) if 0 < int(text) <= _LARGEST else None
+
+
+def moment_of(text: str) -> datetime:
+    """A time as a form or an address writes it, in UTC unless it says otherwise."""
+    try:
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise StepwellError(f"{text[:100]!r} is not a time; write it as 2026-01-31T14:07:12Z") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +58,14 @@ class Asked:
 
     def number(self, name: str) -> int | None:
         """A parameter that is a positive number; anything else counts as missing."""
-        value = self.get(name)
-        return int(value) if value.isascii() and value.isdecimal() and 0 < int(value) < 2**63 else None
+        return id_of(self.get(name))
+
+    def id(self, missing: type[StepwellError]) -> int:
+        """The id in the path; raises `missing` for what cannot be one."""
+        found = id_of(self.params["id"])
+        if found is None:
+            raise missing(f"{self.params['id'][:100]!r} is not an id")
+        return found
 
     def link(self, path: str, **query: Any) -> str:
         """An address of the dashboard."""

@@ -8,10 +8,9 @@ from typing import Any, Final
 from stepwell.model.states import State
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
+from stepwell.web.screens.usual import usual as usual_of
 
 SHOWN: Final = 50
-# Runs of the last hour say how long a step of this action usually takes.
-_RECENT: Final = timedelta(hours=1)
 
 
 def deploy(asked: Asked) -> View:
@@ -23,7 +22,7 @@ def deploy(asked: Asked) -> View:
     estimated: list[tuple[Any, datetime | None]] = []
     for row in rows:
         if row.action not in usual:
-            usual[row.action] = _usual(asked, row.action)
+            usual[row.action] = usual_of(app, row.action)
         span = usual[row.action]
         started = row.started_at if row.state is State.RUNNING else asked.now
         estimated.append((row, None if span is None or started is None else started + timedelta(seconds=span[1])))
@@ -43,11 +42,3 @@ def deploy(asked: Asked) -> View:
             "more": page.next,
         },
     )
-
-
-def _usual(asked: Asked, action: str) -> tuple[float, float] | None:
-    """How long runs of this action took: the highest median and 95th percentile of the last hour's minutes."""
-    minutes = [minute for minute in asked.app.figures.minutes(_RECENT, action=action) if minute.run_p95 is not None]
-    if not minutes:
-        return None
-    return max(minute.run_p50 or 0.0 for minute in minutes), max(minute.run_p95 or 0.0 for minute in minutes)

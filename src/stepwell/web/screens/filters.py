@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from stepwell.model.errors import StepwellError
-from stepwell.web.screens.asked import Asked
+from stepwell.web.screens.asked import Asked, id_of
 from stepwell.web.screens.commands import command
 
 PLAIN: Final = ("action", "queue", "group", "host", "reason", "fingerprint", "workflow")
@@ -51,6 +51,13 @@ def pairs_of(asked: Asked) -> list[tuple[str, str]]:
     return found
 
 
+def refuse_secrets(asked: Asked, pairs: list[tuple[str, str]]) -> None:
+    """What is not shown cannot be found out by searching for it, nor by acting on what is found."""
+    for name, _ in pairs:
+        if name.startswith("args.") and any(map(asked.app.redaction.is_secret, name.split(".")[1:])):
+            raise StepwellError(f"{name[:100]} holds a secret: it is not shown, and cannot be searched for")
+
+
 def command_of(pairs: list[tuple[str, str]], *words: str, **more: Any) -> str:
     options: dict[str, Any] = {}
     for name, value in pairs:
@@ -64,6 +71,7 @@ def command_of(pairs: list[tuple[str, str]], *words: str, **more: Any) -> str:
 
 
 def _number(name: str, value: str) -> int:
-    if not (value.isascii() and value.isdecimal()):
-        raise StepwellError(f"the filter {name} is {value!r}: write the id of a step")
-    return int(value)
+    found = id_of(value)
+    if found is None:
+        raise StepwellError(f"the filter {name} is {value[:100]!r}: write the id of a step")
+    return found

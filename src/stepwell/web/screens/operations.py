@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stepwell.model.errors import StepwellError
+from stepwell.model.errors import OperationNotFound, StepwellError
 from stepwell.operate.operations import Operation
-from stepwell.web.screens.asked import Asked, Form, View
+from stepwell.web.screens.asked import Asked, Form, View, id_of
 from stepwell.web.screens.commands import command
-from stepwell.web.screens.filters import filters_of
+from stepwell.web.screens.filters import filters_of, refuse_secrets
 from stepwell.web.screens.step_actions import back
 
 PAGE: Final = 50
@@ -35,7 +35,7 @@ def operations(asked: Asked) -> View:
 
 
 def operation(asked: Asked) -> View:
-    number = int(asked.params["id"])
+    number = asked.id(OperationNotFound)
     found = asked.app.operations.get(number)
     row = found.row()
     is_preview = row.state in _PREVIEWS
@@ -77,11 +77,12 @@ def preview(asked: Asked, form: Form, who: str) -> str:
     filters: dict[str, Any]
     if form.get("all"):
         pairs = [(name.removeprefix("filter."), value) for name, value in form.fields if name.startswith("filter.")]
+        refuse_secrets(asked, pairs)
         filters = filters_of(pairs)
     elif form.all("workflow"):
         filters = {"id": form.all("workflow")}
     else:
-        ids = [int(value) for value in form.all("id") if value.isdecimal()]
+        ids = [found for value in form.all("id") if (found := id_of(value)) is not None]
         if not ids:
             raise StepwellError("nothing is ticked; nothing changed")
         filters = {"id": ids}
@@ -91,7 +92,7 @@ def preview(asked: Asked, form: Form, who: str) -> str:
 
 def execute(asked: Asked, form: Form, who: str) -> str:
     """Start what the preview froze; it goes on in the background, and another process can continue it."""
-    number = int(asked.params["id"])
+    number = asked.id(OperationNotFound)
     pace, why = form.get("pace") or None, form.get("why") or None
     started = asked.app.operations.open_preview(number).execute(who=who, why=why, pace=pace, wait=False)
     _run(asked, started)
@@ -99,14 +100,14 @@ def execute(asked: Asked, form: Form, who: str) -> str:
 
 
 def undo(asked: Asked, form: Form, who: str) -> str:
-    made = asked.app.operations.get(int(asked.params["id"])).undo(who=who, why=form.get("why") or None, wait=False)
+    made = asked.app.operations.get(asked.id(OperationNotFound)).undo(who=who, why=form.get("why") or None, wait=False)
     _run(asked, made)
     return back(asked, form, f"/operations/{made.id}")
 
 
 def resume(asked: Asked, form: Form, who: str) -> str:
     """Continue an operation whose process has ended."""
-    found = asked.app.operations.get(int(asked.params["id"]))
+    found = asked.app.operations.get(asked.id(OperationNotFound))
     _run(asked, found)
     return asked.link(f"/operations/{found.id}")
 

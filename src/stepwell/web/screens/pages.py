@@ -28,8 +28,9 @@ from stepwell.model.errors import (
     WorkflowNotFound,
 )
 from stepwell.schedule.errors import ScheduleNotFound
+from stepwell.web.problems import HttpProblem
 from stepwell.web.screens.asked import Asked, Form, Redirect, View
-from stepwell.web.screens.pulse import Pulse, pulse_of
+from stepwell.web.screens.pulse import CAUSES_SECONDS, Pulse, causes_of, pulse_of
 from stepwell.web.screens.static import version
 from stepwell.web.screens.templating import environment
 from stepwell.web.site import Site, visitor_of
@@ -56,6 +57,7 @@ class Pages:
         self._making: dict[Key, asyncio.Future[Shared | Redirect]] = {}
         self._lock = Lock()
         self._pulse: tuple[float, Pulse] | None = None
+        self._causes: tuple[float, int] | None = None
 
     def screen(self, screen: Screen) -> Callable[[Request], Any]:
         """An endpoint that shows a screen."""
@@ -105,7 +107,7 @@ class Pages:
                 return await self._refusal(asked, str(error), 409 if isinstance(error, ActionRefused) else 400)
             with self._lock:
                 self._shared.clear()
-                self._pulse = None
+                self._pulse = self._causes = None
             return RedirectResponse(to, 303)
 
         return endpoint
@@ -115,13 +117,15 @@ class Pages:
     def _asked(self, request: Request) -> Asked:
         visitor = visitor_of(request)
         base = request.scope.get("root_path", "").rstrip("/")
-        path = request.url.path
+        path, query = request.url.path, tuple(request.query_params.multi_items())
+        if any("\x00" in text for pair in query for text in pair):
+            raise HttpProblem(400, "the address contains a NUL character, which no stored text has")
         return Asked(
             site=self._site,
             base=base,
             path=path.removeprefix(base) or "/",
             params=request.path_params,
-            query=tuple(request.query_params.multi_items()),
+            query=query,
             role=visitor.role,
             now=self._site.app.database.now(),
         )
@@ -161,8 +165,15 @@ class Pages:
     def _pulse_now(self, asked: Asked) -> Pulse:
         kept = self._pulse
         if kept is None or time.monotonic() - kept[0] > SHARED_SECONDS:
-            kept = (time.monotonic(), pulse_of(asked.app))
+            kept = (time.monotonic(), pulse_of(asked.app, self._causes_now(asked)))
             self._pulse = kept
+        return kept[1]
+
+    def _causes_now(self, asked: Asked) -> int:
+        kept = self._causes
+        if kept is None or time.monotonic() - kept[0] > CAUSES_SECONDS:
+            kept = (time.monotonic(), causes_of(asked.app))
+            self._causes = kept
         return kept[1]
 
     def _kept(self, key: Key) -> Shared | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from math import isfinite, nan
 from typing import Any, Final
 
 from stepwell.model import codec
@@ -11,7 +12,7 @@ from stepwell.schedule.cron.expression import CronExpression
 from stepwell.schedule.definition import Definition
 from stepwell.schedule.errors import ScheduleNotFound
 from stepwell.schedule.schedule import Schedule
-from stepwell.web.screens.asked import Asked, Form, View
+from stepwell.web.screens.asked import Asked, Form, View, moment_of
 from stepwell.web.screens.commands import command
 
 EXECUTIONS: Final = 30
@@ -103,7 +104,7 @@ def edit_schedule(asked: Asked) -> View:
 def backfill(asked: Asked) -> View:
     """Which slots of a period would run."""
     found = _found(asked)
-    first, last = _moment(asked.get("first")), _moment(asked.get("last"))
+    first, last = moment_of(asked.get("first")), moment_of(asked.get("last"))
     plan = asked.app.schedules.backfill(found.name, first, last, who="preview", preview=True)
     return View(
         template="backfill.html",
@@ -144,7 +145,7 @@ def save(asked: Asked, form: Form, who: str) -> str:
 
 
 def act(asked: Asked, form: Form, who: str) -> str:
-    """Enable, disable, run now or reset."""
+    """Enable, disable or run now."""
     found, of, why = _found(asked), asked.app.schedules, form.get("why") or None
     match asked.params["what"]:
         case "enable":
@@ -153,10 +154,15 @@ def act(asked: Asked, form: Form, who: str) -> str:
             of.disable(found.name, who=who, why=why)
         case "run":
             of.run_now(found.name, who=who, why=why)
-        case "reset":
-            of.reset(found.name, who=who, why=why)
         case what:
             raise StepwellError(f"unknown action {what!r}; nothing changed")
+    return asked.link(f"/schedules/{found.id}")
+
+
+def reset(asked: Asked, form: Form, who: str) -> str:
+    """Give the fields that operators changed back to the code."""
+    found = _found(asked)
+    asked.app.schedules.reset(found.name, who=who, why=form.get("why") or None)
     return asked.link(f"/schedules/{found.id}")
 
 
@@ -170,7 +176,7 @@ def delete(asked: Asked, form: Form, who: str) -> str:
 
 def run_backfill(asked: Asked, form: Form, who: str) -> str:
     found = _found(asked)
-    first, last = _moment(form.get("first")), _moment(form.get("last"))
+    first, last = moment_of(form.get("first")), moment_of(form.get("last"))
     asked.app.schedules.backfill(found.name, first, last, who=who, why=form.get("why") or None)
     return asked.link(f"/schedules/{found.id}")
 
@@ -179,7 +185,7 @@ def run_backfill(asked: Asked, form: Form, who: str) -> str:
 
 
 def _found(asked: Asked) -> Schedule:
-    number = int(asked.params["id"])
+    number = asked.id(ScheduleNotFound)
     for row in asked.app.schedules.list():
         if row.id == number:
             return row
@@ -207,7 +213,7 @@ def _changes(form: Form, before: Definition) -> dict[str, Any]:
         values["description"] = given["description"].strip() or None
     for name in _NUMBERS:
         if given.get(name, "").strip():
-            values[name] = int(_number(name, given[name]))
+            values[name] = _whole(name, given[name])
     for name in _SECONDS:
         if name in given:
             text = given[name].strip()
@@ -224,9 +230,19 @@ def _changes(form: Form, before: Definition) -> dict[str, Any]:
 
 def _number(name: str, text: str) -> float:
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
-        raise StepwellError(f"{name.replace('_', ' ')} is {text!r}, which is not a number; nothing changed") from None
+        found = nan
+    if not isfinite(found):
+        raise StepwellError(f"{name.replace('_', ' ')} is {text[:100]!r}, which is not a number; nothing changed")
+    return found
+
+
+def _whole(name: str, text: str) -> int:
+    found = _number(name, text)
+    if not found.is_integer():
+        raise StepwellError(f"{name.replace('_', ' ')} is {text[:100]!r}, which is not a whole number; nothing changed")
+    return int(found)
 
 
 def _params(text: str) -> dict[str, Any]:
@@ -237,14 +253,6 @@ def _params(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise StepwellError('the parameters must be an object, like {"day": "today"}; nothing changed')
     return found
-
-
-def _moment(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise StepwellError(f"{text!r} is not a time; write it as 2026-01-31T14:00") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _options(changes: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import Any, Final
 
 from stepwell.app import Stepwell
@@ -13,8 +14,11 @@ from stepwell.web.draw.timeline import draw_life
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
 from stepwell.web.screens.templating import look_of_step
+from stepwell.web.screens.usual import usual
 
 CHILDREN: Final = 50
+# How long a page offers to undo what led to it; the page of the operation always does.
+UNDO_OFFERED: Final = timedelta(seconds=10)
 _STACK_FRAME: Final = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
 _NOT_OWN: Final = ("site-packages", "/stepwell/", "lib/python", "<frozen")
 
@@ -46,6 +50,7 @@ def step(asked: Asked) -> View:
             "alike": _alike(app, found),
             "actions": _actions(found),
             "did": _did(asked, found),
+            "usual": usual(app, found.action) if found.state is State.RUNNING else None,
         },
     )
 
@@ -78,7 +83,8 @@ def _did(asked: Asked, step: Step) -> Any:
     newest = asked.app.operations.of_step(step.id, limit=1)
     if number is None or not newest or newest[0].id != number:
         return None
-    return newest[0]
+    is_fresh = asked.now - (newest[0].started_at or newest[0].created_at) < UNDO_OFFERED
+    return newest[0], is_fresh
 
 
 def _frames(stack: str | None) -> tuple[str, str] | None:

@@ -6,10 +6,9 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from stepwell.look import palette
-from stepwell.model.errors import StepwellError
 from stepwell.model.states import State
 from stepwell.web.screens.asked import Asked, Redirect, View
-from stepwell.web.screens.filters import command_of, filters_of, pairs_of
+from stepwell.web.screens.filters import command_of, filters_of, pairs_of, refuse_secrets
 
 PAGE: Final = 50
 _STATES: Final = [*State]
@@ -19,7 +18,7 @@ def steps(asked: Asked) -> View | Redirect:
     pairs = pairs_of(asked)
     if asked.all("arg"):  # the form's field becomes the address of what is shown
         return Redirect(f"{asked.base}/steps?{urlencode(pairs)}")
-    _refuse_secrets(asked, pairs)
+    refuse_secrets(asked, pairs)
     filters, before = filters_of(pairs), asked.number("before")
     page = asked.app.lists.steps(limit=PAGE, before=before, **filters)
     count = asked.app.lists.count(**filters)
@@ -44,12 +43,6 @@ def steps(asked: Asked) -> View | Redirect:
             "value": dict(pairs).get,
         },
     )
-
-
-def _refuse_secrets(asked: Asked, pairs: list[tuple[str, str]]) -> None:
-    for name, _ in pairs:
-        if name.startswith("args.") and any(map(asked.app.redaction.is_secret, name.split(".")[1:])):
-            raise StepwellError(f"{name} holds a secret: it is not shown, and cannot be searched for")
 
 
 def _title(pairs: list[tuple[str, str]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,7 +15,8 @@ from stepwell.look import palette
 from stepwell.look.palette import Look
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import TreeNode
-from stepwell.model.errors import StepwellError, WorkflowNotFound
+from stepwell.model.errors import WorkflowNotFound
+from stepwell.model.ids import canonical_uuid
 from stepwell.model.redaction import redacted
 from stepwell.model.states import State
 from stepwell.model.step import Step
@@ -23,7 +24,7 @@ from stepwell.model.workflow_states import SETTLED, WorkflowState
 from stepwell.web.draw import graph, timeline
 from stepwell.web.draw.layers import Placed
 from stepwell.web.draw.spans import WORDS, spans_of
-from stepwell.web.screens.asked import Asked, View
+from stepwell.web.screens.asked import Asked, View, moment_of
 from stepwell.web.screens.commands import command
 
 VIEWS: Final = ("tree", "graph", "timeline")
@@ -52,7 +53,9 @@ class Node:
 
 
 def workflow(asked: Asked) -> View:
-    app, workflow_id = asked.app, asked.params["id"]
+    app, workflow_id = asked.app, canonical_uuid(asked.params["id"])
+    if workflow_id is None:
+        raise WorkflowNotFound(f"{asked.params['id'][:100]!r} is not the id of a workflow")
     at = _moment(asked.get("at"))
     view = asked.get("view") if asked.get("view") in VIEWS else "tree"
     trees = app.reader.workflow_trees(workflow_id)
@@ -112,13 +115,7 @@ def _command(view: str, workflow_id: str, at: datetime | None) -> str:
 
 
 def _moment(text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise StepwellError(f"at={text!r} is not a time; write it as 2026-01-31T14:07:12Z") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return moment_of(text) if text else None
 
 
 def _period(asked: Asked, trees: list[TreeNode]) -> tuple[datetime, datetime]:

@@ -114,6 +114,11 @@ export function toggleHold() {
   if (!held) void ask();
 }
 
+/** What was added to the page by hand must stay: updates go on when the reader asks for them. */
+export function hold() {
+  if (!held) toggleHold();
+}
+
 export function startLive() {
   for (const kind of ["pointerdown", "keydown", "scroll"]) {
     addEventListener(kind, () => { lastInput = Date.now(); }, { passive: true });

@@ -21,3 +21,6 @@ startGraph();
 startSlider();
 startScan();
 startLive();
+
+// On a phone the navigation scrolls: the current screen is in view.
+document.querySelector('nav.main [aria-current="page"]')?.scrollIntoView({ inline: "center", block: "nearest" });

@@ -1,6 +1,8 @@
 // @ts-check
 // A search by what no index knows looks at a limited number of rows per answer; this goes on until it is stopped.
 
+import { hold } from "./live.js";
+
 const MOST_ANSWERS = 500;
 
 export function startScan() {
@@ -14,6 +16,7 @@ export function startScan() {
       stopped = true;
       return;
     }
+    hold();
     button.dataset.jsScanning = "";
     let next = button.href;
     for (let answers = 0; answers < MOST_ANSWERS && !stopped; answers += 1) {
@@ -22,6 +25,10 @@ export function startScan() {
       if (!answer.ok) break;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const row of page.querySelectorAll("main [data-list] > [data-key]")) list.append(document.importNode(row, true));
+      if (list.firstElementChild !== null) {
+        list.closest("table")?.removeAttribute("hidden");
+        list.closest("section")?.querySelector(".empty")?.remove();
+      }
       const told = page.querySelector("[data-scanned]")?.textContent;
       const place = document.querySelector("[data-scanned]");
       if (told && place !== null) place.textContent = told;
