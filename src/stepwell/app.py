@@ -419,7 +419,7 @@ class Stepwell(Loadable):
         self.actions.complete(self.step(which).id, who, why, response)
 
     def reset_attempts(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
-        """Forget the attempts of a Pending step, and the delay after the last one."""
+        """Reset the attempts of a Pending step, and the delay after the last one."""
         self.actions.reset_attempts(self.step(which).id, who, why)
 
     def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:

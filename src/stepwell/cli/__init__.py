@@ -43,7 +43,7 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "show": ("look", "Show a step or a workflow, also at an earlier time."),
         "tree": ("look", "Show a step or a workflow as a tree."),
         "explain": ("look", "Explain why a step or a workflow is waiting."),
-        "workflows": ("workflows", "List, start, check and steer declared workflows."),
+        "workflows": ("workflows", "List, start, check and control declared workflows."),
         "schedules": ("schedules", "List, add, change and run schedules."),
         "processes": ("heartbeat", "List the tasks of main processes."),
         "shares": ("heartbeat", "Compare promised and delivered shares."),

@@ -53,7 +53,7 @@ def heartbeat(
     verbose: bool,
     **log: Any,
 ) -> None:
-    """Beat for the configured run time, then take nothing new and stay until all tasks have ended.
+    """Beat for the configured run time, then start nothing new and wait until all tasks have ended.
 
     Made for cron: any number of each kind may run at once. `stepwell up` does all three without cron. The app
     configures its main processes with `app.main_processes.configure(…)`.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def jobs(target: Target, as_json: bool) -> None:
     """List the jobs that workers have recorded, with their settings.
 
-    They hold for every step of the job, whoever creates it, unless the step has its own.
+    They apply to every step of the job, whoever creates it, unless the step has its own.
     """
     with target.open() as app:
         found = app.reader.jobs()

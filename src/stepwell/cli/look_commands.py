@@ -195,7 +195,7 @@ def show(target: Target, which: str, at: datetime | None, show_secrets: bool, as
 
 def _show_moment(app: Stepwell, found: Step | Run, at: datetime, *, as_json: bool) -> None:
     if at > app.database.now():
-        raise click.BadParameter(f"{at} lies ahead; --at shows an earlier time")
+        raise click.BadParameter(f"{at} is in the future; --at shows an earlier time")
     if isinstance(found, Step):
         step_then = app.step_at(found, at)
         if as_json:

@@ -61,7 +61,7 @@ def list_operations(target: Target, limit: int, before: int | None, as_json: boo
 @json_option
 @click.pass_obj
 def show(target: Target, operation: int, as_json: bool) -> None:
-    """Show one operation, or a preview, with what became of each item."""
+    """Show one operation, or a preview, with the outcome of each item."""
     with target.open() as app:
         found = app.operations.get(operation)
         if found.row().state in ("previewing", "previewed"):

@@ -60,7 +60,7 @@ def _options(function: F) -> F:
 def prune(target: Target, /, archive_days: float | None, **options: Any) -> None:
     """Delete settled workflows that ended long ago, with their history and logs; and old ones of the archive.
 
-    A workflow goes whole or not at all. It can be interrupted at any time, and run beside `stepwell up`.
+    A workflow is deleted as a whole or not at all. It can be interrupted at any time, and run beside `stepwell up`.
     """
     _run(target, options, "deleted", lambda app, given: app.retention.prune(archive_days=archive_days, **given))
 
@@ -100,7 +100,7 @@ def _run(
     if removed.kept_for_keys:
         output.line(
             f"{counted(removed.kept_for_keys, 'workflow')} kept because an idempotency key, or the identity of the "
-            "workflow, is still promised to find it (--key-days, retention.key_days)."
+            "workflow, must still find it (--key-days, retention.key_days)."
         )
 
 

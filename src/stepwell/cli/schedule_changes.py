@@ -24,7 +24,7 @@ _SETTINGS = (
     click.option("--tz", help="The time zone, like Europe/Berlin."),
     click.option("--params", type=json_object, metavar="JSON", help="The arguments of the job, or the context."),
     click.option("--description", help="What it is for."),
-    click.option("--max-retry", type=int, help="Attempts in all."),
+    click.option("--max-retry", type=int, help="Total number of attempts."),
     click.option("--timeout", "timeout_seconds", type=int, metavar="S", help="Seconds after which a run is ended."),
     click.option("--misfire", type=click.Choice(["skip", "once", "all"]), help="What to do about missed slots."),
     click.option("--misfire-limit", type=int, help="How many missed slots `all` fires at most."),
@@ -78,7 +78,7 @@ def add(
 @click.argument("name")
 @click.option("--expression", help="The cron expression.")
 @click.option("--handler", metavar="JOB", help="The job or workflow.")
-@click.option("--reset", "reset_fields", multiple=True, metavar="FIELD", help="Return a field to the code, or `all`.")
+@click.option("--reset", "reset_fields", multiple=True, metavar="FIELD", help="Remove this override, or `all`.")
 @click.option("--preview", is_flag=True, help="Only show the next slots before and after; change nothing.")
 @_settings
 @who_and_why_options
@@ -90,7 +90,7 @@ def edit(
     target: Target, /, name: str, reset_fields: tuple[str, ...], preview: bool, who: str, why: str | None,
     app_name: str | None, as_json: bool, **options: Any,
 ) -> None:  # fmt: skip
-    """Change a schedule and show its next slots before and after. The past never fires.
+    """Change a schedule and show its next slots before and after. Past slots never fire.
 
     What is changed of a schedule that code declares is an override, which survives deployments until --reset.
     """
@@ -105,7 +105,7 @@ def edit(
         return
     output = Output()
     if not done.changed:
-        why = f"{name} is like that already" if given else "no setting was given; --help lists them"
+        why = f"{name} already has these settings" if given else "no setting was given; --help lists them"
         output.line(clean(f"Nothing to change: {why}."))
         return
     verb = "Would change" if preview else "Changed"
@@ -208,7 +208,7 @@ def sync(target: Target, force: bool, app_name: str | None, as_json: bool) -> No
 @json_option
 @click.pass_obj
 def run(target: Target, name: str, who: str, why: str | None, app_name: str | None, as_json: bool) -> None:
-    """Run a schedule now, beside its slots. It may be disabled."""
+    """Run a schedule now, independent of its slots. It may be disabled."""
     with open_app(target, app_name) as app:
         made = app.schedules.run_now(name, who=who, why=why)
     if as_json:
@@ -235,7 +235,7 @@ def backfill(
 ) -> None:  # fmt: skip
     """Run the slots of a period (both ends included) that have neither succeeded nor are about to run.
 
-    It uses the definition of today. FROM and TO without a zone are in the zone of the schedule.
+    It uses the current definition. FROM and TO without a zone are in the zone of the schedule.
     """
     with open_app(target, app_name) as app:
         zone = app.schedules.get(name).definition.zone

@@ -34,7 +34,7 @@ def _load(target: Target, app_name: str | None) -> Stepwell:
 
 @click.group()
 def workflows() -> None:
-    """Declared workflows: list, start, check and steer them."""
+    """Declared workflows: list, start, check and control them."""
 
 
 @workflows.command("list")
@@ -273,7 +273,7 @@ def _on_step(name: str, text: str) -> None:
 
 
 _on_step("skip", "Conclude STEP without running it, if the template declares it as skippable.")
-_on_step("reset-attempts", "Forget the attempts of a Pending STEP, and the delay after the last one.")
+_on_step("reset-attempts", "Reset the attempts of a Pending STEP, and the delay after the last one.")
 
 
 @workflows.command()

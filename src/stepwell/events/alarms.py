@@ -58,7 +58,7 @@ class ScheduleSlotMissed(Event):
 
 @dataclass(frozen=True, slots=True)
 class RetentionBehind(Event):
-    """Retention does not keep up: what should be gone since `seconds` is still there. Once, until it has caught up."""
+    """Retention does not keep up: steps are overdue for removal by `seconds`. Once, until it has caught up."""
 
     name: ClassVar[str] = "retention.behind"
     seconds: float

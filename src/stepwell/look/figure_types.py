@@ -94,7 +94,7 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures that are alike, and what stands behind them: steps that ended only because these did."""
+    """Failures that are alike, and what is behind them: steps that ended only because these did."""
 
     fingerprint: str
     action: str

@@ -34,7 +34,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """How many steps match; not `exact`: at least so many (`CAP`, or what the budget found)."""
+    """How many steps match; not `exact`: at least this many (`CAP`, or what the budget found)."""
 
     steps: int
     exact: bool

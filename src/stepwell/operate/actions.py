@@ -48,7 +48,7 @@ class Actions:
         self._act("complete", lambda tx, id, by: self.steps.complete(tx, id, by, text), step_id, who, why)
 
     def reset_attempts(self, step_id: int, who: str, why: str | None = None) -> None:
-        """Forget the attempts of a Pending step and the delay after the last one; refused in any other state."""
+        """Reset the attempts of a Pending step and the delay after the last one; refused in any other state."""
         self._act("reset_attempts", self.steps.reset_attempts, step_id, who, why)
 
     def retry(self, step_id: int, who: str, why: str | None = None) -> Retried:

@@ -12,7 +12,7 @@ RESOLVE_ROWS: Final = 5_000  # per transaction
 
 
 def resolve_causes(database: Database, limit: int = RESOLVE_ROWS) -> int:
-    """Set the cause of steps that cascades ended, at most so many; returns how many it set."""
+    """Set the cause of steps that cascades ended, at most this many; returns how many it set."""
 
     def resolve(tx: Transaction) -> int:
         before = {row.step_id: row.direct for row in trouble.unresolved(tx, limit=limit)}

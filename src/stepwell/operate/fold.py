@@ -14,7 +14,7 @@ FOLD_ROWS: Final = 5_000  # per transaction: on SQLite nothing else can be writt
 
 
 def fold(database: Database, limit: int = FOLD_ROWS) -> bool:
-    """Fold at most so many rows of the tally, in one transaction; returns whether there were any."""
+    """Fold at most this many rows of the tally, in one transaction; returns whether there were any."""
 
     def add(tx: Transaction) -> bool:
         through = counters.tally_through(tx, limit=limit)

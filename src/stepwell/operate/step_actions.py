@@ -194,7 +194,7 @@ class StepActions:
         raise ActionRefused(f"the attempts of {step} cannot be reset: it is {step.state}; {hint}; nothing changed")
 
     def reset_attempts(self, tx: Transaction, step_id: int, by: By) -> Done:
-        """Forget the attempts of a Pending step, and the delay after the last one; it keeps a planned time."""
+        """Reset the attempts of a Pending step, and the delay after the last one; it keeps a planned time."""
         step = lock(tx, step_id)
         self.plan_reset(step)
         operator.tally_reset(tx, id=step_id)

@@ -123,7 +123,7 @@ class Heartbeat:
         self._crew: Crew | None = None
 
     def heartbeat(self, on_signal: Callable[[], None] | None = None) -> str:
-        """Beat for the configured time, then take nothing new and stay until all tasks have ended.
+        """Beat for the configured time, then start nothing new and wait until all tasks have ended.
 
         The first SIGINT or SIGTERM ends the time early, the second hands running tasks back. Returns a summary.
         """

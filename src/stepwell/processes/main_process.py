@@ -48,7 +48,7 @@ class JobFactory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MainProcess:
-    """One queueing of a main process. `data` is the queuer's own, and comes back in its callbacks."""
+    """One queueing of a main process. `data` is the queuer's own; its callbacks can read it."""
 
     config: ProcessConfig
     process: MainProcessConfig
@@ -71,7 +71,7 @@ class MainProcess:
 
 @runtime_checkable
 class Queuer(Protocol):
-    """Says which main processes to queue, and is notified of each. What it raises harms no other main process."""
+    """Says which main processes to queue, and is notified of each. Its errors affect no other main process."""
 
     def get_next_main_processes(self) -> Iterable[MainProcess]:
         """The main processes to queue now, made with `MainProcess.create`. Called by every beat."""

@@ -185,7 +185,7 @@ def _refuse_states(process: MainProcess, tasks: list[Task], rows: dict[Key, Queu
 def _reason(row: QueuedTask, task: Task | None) -> str | None:
     """Why the state of a task does not allow the queueing; None if it does."""
     if task is None:
-        return None if row.state in _ENDED else "its class was split otherwise before; wait until that part has ended"
+        return None if row.state in _ENDED else "its class was split differently before; wait until that part has ended"
     if row.state in ("dead", "not_completed"):
         return "it has to be rescheduled first (`stepwell heartbeat reschedule`, or `stepwell up`)"
     if row.state == "running" and not task.entry.depend_on:

@@ -1,4 +1,4 @@
-"""Executions beside the slots: a manual run, and the slots of the past. They take no slot's place."""
+"""Executions outside of the ledger: a manual run, and backfilled slots. They take no slot's place."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self, order="deterministic").decode()
 
     def timing(self) -> tuple[str, str, bool]:
-        """What decides when slots are: a change of it never fires the past."""
+        """What decides when slots are: a change of it never fires past slots."""
         return self.expression, self.zone, self.enabled
 
 

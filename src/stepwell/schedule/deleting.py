@@ -26,7 +26,7 @@ def delete(tx: Transaction, engine: ScheduleEngine, row: CronRow, by: Author, *,
     if live and not force:
         raise ActionRefused(
             f"schedule {row.name!r} has {len(live)} live execution{'s' if len(live) > 1 else ''} (the first is "
-            f"{live[0].id}): wait, or force it, which cancels them; nothing changed"
+            f"{live[0].id}): wait for it, or use --force (force=True), which cancels all of them; nothing changed"
         )
     for execution in live:
         _cancel(tx, execution, by)

@@ -87,7 +87,7 @@ class Editor:
         app: str | None = None,
         declared: Definition | None = None,
     ) -> CronRow | None:
-        """A new schedule, whose first slot lies ahead; None if the name is taken."""
+        """A new schedule, whose first slot is in the future; None if the name is taken."""
         times = timetable(definition.expression, definition.zone, name)
         upcoming = times.after(by.now) if definition.enabled else None
         is_off = not definition.enabled

@@ -141,10 +141,10 @@ class _Question:
             if other is not period and (there := self._times(other)) is not None and there.is_slot(self._at):
                 self._add_change(other)
                 break
-        what = "an expression that cannot be used" if times is None else f"{times.text!r} ({times.zone})"
+        what = "an invalid expression" if times is None else f"{times.text!r} ({times.zone})"
         if period is not None and (times is None or len({_timing(each) for each in found}) > 1):
             what += ", which was in force then" if period.until < self._now else ", which is in force"
-        return self._say("no_slot", f"{_shown(self._at, times)} is no slot of {what}.")
+        return self._say("no_slot", f"{_shown(self._at, times)} is not a slot of {what}.")
 
     def _add_change(self, other: Period) -> None:
         """Another definition of this schedule has the slot: say who changed it, and when."""
@@ -161,7 +161,7 @@ class _Question:
     def _ahead(self, period: Period) -> SlotExplanation:
         if not period.definition.enabled:
             return self._say("ahead", f"It will not run then: {self._disabled()}.")
-        return self._say("ahead", "It is a slot that lies ahead: it will run then.")
+        return self._say("ahead", "It is a slot in the future: it will run then.")
 
     def _undecided(self, period: Period) -> SlotExplanation:
         if not period.definition.enabled:
@@ -171,7 +171,7 @@ class _Question:
             self._facts.append("A scheduler runs: if this does not change within a minute, its log has the reason.")
         else:
             self._facts.append(missing)
-        return self._say("undecided", "It is due, and no scheduler has decided about it yet.")
+        return self._say("undecided", "It is due, and no scheduler has decided it yet.")
 
     def _fired(self, row: SlotRow) -> SlotExplanation:
         self._add_delay(row)

@@ -35,7 +35,7 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
 
     created: list[str] = []
     changed: list[str] = []
-    disabled: list[str] = []  # the code does not declare them any more
+    disabled: list[str] = []  # the code no longer declares them
     taken: list[str] = []  # left alone: an operator or another app has a schedule of this name
     newer_code_since: datetime | None = None  # this code is older: nothing was changed
 
@@ -119,7 +119,7 @@ class Reconciler:
             done.changed.append(name)
 
     def _withdraw(self, tx: Transaction, row: CronRow, by: Author) -> None:
-        """The code does not declare it any more. From now on it is an operator's, who may enable it again."""
+        """The code no longer declares it. From now on it belongs to operators, who may enable it again."""
         row = find_and_lock(tx, self._database, self._engine, row.name)
         off = structs.replace(recorded(row), enabled=False)
         reason = LEFT_THE_CODE if recorded(row).enabled else None

@@ -147,7 +147,7 @@ class Schedules:
         tz: str = "UTC",
         **settings: Any,
     ) -> Schedule:
-        """Register a schedule of a job (or its name) or a workflow; its first slot lies ahead.
+        """Register a schedule of a job (or its name) or a workflow; its first slot is in the future.
 
         `settings` are fields of `Definition`: max_retry, timeout_seconds, misfire, start_deadline, allow_overlap, ….
         """
@@ -169,7 +169,7 @@ class Schedules:
         return Schedule.of(self._app.database.transact(work))
 
     def edit(self, name: str, *, who: str, why: str | None = None, preview: bool = False, **changes: Any) -> Edit:
-        """Change fields of `Definition` (or `tz`); due slots are settled first, and the past never fires.
+        """Change fields of `Definition` (or `tz`); due slots are settled first, and past slots never fire.
 
         Returns the next slots before and after; with `preview`, nothing is written. Of a schedule that code declares,
         the changed fields become overrides, which `reset` removes.
@@ -218,7 +218,7 @@ class Schedules:
         }
 
     def reset(self, name: str, *fields: str, who: str, why: str | None = None) -> Schedule:
-        """Give overridden fields (all of them, if none is named) back to the code that declares the schedule."""
+        """Remove overrides (all of them, if no field is named): the values that the code declares apply again."""
         return self.edit(name, who=who, why=why, **self.declared_values(name, fields)).schedule
 
     def delete(self, name: str, *, who: str, why: str | None = None, force: bool = False) -> None:
@@ -262,7 +262,7 @@ class Schedules:
     # run --------------------------------------------------------------------------------------------------
 
     def run_now(self, name: str, *, who: str, why: str | None = None) -> ExecutionRow:
-        """Create an execution beside the slots, also of a disabled schedule."""
+        """Create an execution independent of the slots, also of a disabled schedule."""
         return self._app.database.transact(
             lambda tx: run_now(tx, self._engine, self._locked(tx, name), self._by(who, why))
         )
@@ -279,7 +279,7 @@ class Schedules:
     ) -> Backfill:
         """Run the slots of a period (both ends included) that have neither succeeded nor are about to run.
 
-        Uses the definition of today; times without a zone are in the zone of the schedule. With `preview`, nothing is
+        Uses the current definition; times without a zone are in the zone of the schedule. With `preview`, nothing is
         written.
         """
         if preview:

@@ -77,7 +77,7 @@ class Source:
         return " UNION ALL ".join(self._parts)
 
     def newest(self, before: int | None, limit: int) -> str:
-        """The ids below `before`, newest first, at most so many."""
+        """The ids below `before`, newest first, at most this many."""
         ids = " UNION ALL ".join(self._parts) if self._parts else "SELECT id FROM steps"
         where = "" if before is None else f"WHERE id < {self.placeholder('before', before)}"
         # The index of `steps_trouble` is in the order of ids. Elsewhere that order would be the one of the primary key,

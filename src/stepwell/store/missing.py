@@ -15,7 +15,7 @@ def missing_step(tx: Transaction, *, id: int | None = None, uuid: str | None = N
         assert with_it is not None
         return StepArchived(
             f"step {archived.id} ({archived.name}) was archived on {with_it.archived_at:%Y-%m-%d} as {archived.state}; "
-            f"it cannot be changed any more. `stepwell show {archived.id}` shows it",
+            f"it can no longer be changed. `stepwell show {archived.id}` shows it",
             archived,
         )
     if id is not None and 0 < id <= (to := retention.deleted_to(tx)):

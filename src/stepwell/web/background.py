@@ -1,4 +1,4 @@
-"""Operations that go on after their request was answered, each in a thread of its own."""
+"""Operations that continue after their request was answered, each in a thread of its own."""
 
 from __future__ import annotations
 

@@ -100,7 +100,9 @@ def _schedules(app: Stepwell, now: datetime) -> Iterator[Check]:
     for schedule in app.schedules.list():
         due = schedule.next_slot
         if schedule.definition.enabled and due is not None and now - due > grace:
-            yield Check("schedules", "red", f"{schedule.name}: slot {due.isoformat()} is not decided: no scheduler?")
+            yield Check(
+                "schedules", "red", f"{schedule.name}: slot {due.isoformat()} is not decided: is a scheduler running?"
+            )
     for missed in app.schedules.overdue():
         late = f"has not succeeded within {missed.expect_within:g} s"
         yield Check("schedules", "red", f"{missed.schedule}: slot {missed.slot.isoformat()} {late}")
@@ -109,7 +111,9 @@ def _schedules(app: Stepwell, now: datetime) -> Iterator[Check]:
 def _groups(app: Stepwell, now: datetime) -> Iterator[Check]:
     for row in app.groups():
         if row.lock_owner is not None and row.lock_deadline is not None and now - row.lock_deadline > STALLED:
-            yield Check("groups", "red", f"group {row.group}: the lock of {row.lock_owner} expired: no dispatcher?")
+            yield Check(
+                "groups", "red", f"group {row.group}: the lock of {row.lock_owner} expired: is a dispatcher running?"
+            )
 
 
 def _counters(app: Stepwell, now: datetime) -> Iterator[Check]:

@@ -36,7 +36,7 @@ if (code) {
     .then((answer) => {
       if (answer.type === "opaqueredirect" || answer.ok) location.replace("./");
       else document.getElementById("message").textContent =
-        "This link was used before, or is too old. Restart the server for a new one, or enter a token.";
+        "This link was used before, or has expired. Restart the server for a new one, or enter a token.";
     });
 }
 """

@@ -70,7 +70,7 @@ class _Figures:
         oldest = figures.oldest_ready()
         waited = 0.0 if oldest is None else max(0.0, (app.database.now() - oldest).total_seconds())
         yield GaugeMetricFamily(
-            "stepwell_oldest_ready_seconds", "How long the step that has waited longest could have run.", value=waited
+            "stepwell_oldest_ready_seconds", "How long the oldest ready step has been ready.", value=waited
         )
         checks = GaugeMetricFamily("stepwell_health", "0 ok, 1 warning, 2 red, by check.", labels=["check"])
         worst: dict[str, int] = {}

@@ -110,7 +110,7 @@ def test_a_running_step_of_a_silent_worker_says_since_when_and_when_it_is_rescue
         (obstacle,) = explain(engine, "step").obstacles
         dead_at = engine.sql("SELECT alive_until FROM steps_workers")[0]["alive_until"]
         assert obstacle.condition == "heartbeat"
-        assert f"nothing was heard from worker {runner.worker.id} since {heard:%Y-%m-%d %H:%M:%S}" in obstacle.message
+        assert f"no heartbeat from worker {runner.worker.id} since {heard:%Y-%m-%d %H:%M:%S}" in obstacle.message
         assert str(obstacle.changes_at)[:19] == str(dead_at)[:19]
         assert explain(engine, "behind").expected_at == obstacle.changes_at
         runner.worker.heartbeat()

@@ -177,7 +177,7 @@ def test_a_class_is_split_otherwise_only_after_all_old_parts_have_ended(app: Ste
     app.job(name="sync")(lambda: None)
     split(app, 2).queue("nightly")
     three = split(app, 3)
-    with pytest.raises(TaskStateError, match="split otherwise before; wait until that part has ended"):
+    with pytest.raises(TaskStateError, match="split differently before; wait until that part has ended"):
         three.queue("nightly")
     app.run_until_idle()
     assert len(three.queue("nightly").new) == 3

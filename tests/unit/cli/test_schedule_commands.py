@@ -74,7 +74,7 @@ def test_edit_shows_the_next_five_slots_before_and_after_and_a_preview_changes_n
     done = ask(url, "schedules", "edit", "nightly", "--expression", "0 3 * * *")
     assert (done["changed"], len(done["before"]), len(done["after"])) == (["expression"], 5, 5)
     assert "Its slots stay the same" in run(url, "schedules", "edit", "nightly", "--max-retry", "1").stdout
-    assert "is like that already" in run(url, "schedules", "edit", "nightly", "--max-retry", "1").stdout
+    assert "already has these settings" in run(url, "schedules", "edit", "nightly", "--max-retry", "1").stdout
     assert "no setting was given" in run(url, "schedules", "edit", "nightly").stdout
 
 

@@ -149,7 +149,7 @@ def test_cycles_are_refused_also_through_several_main_processes():
         }
     )
     assert found == [
-        "main processes: main_processes.one.tasks[1].depend_on: a cycle, in which no task is ever complete: "
+        "main processes: main_processes.one.tasks[1].depend_on: a cycle, in which no task can ever complete: "
         "a after b after c after a"
     ]
 

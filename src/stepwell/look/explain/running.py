@@ -37,14 +37,14 @@ def silence(facts: Facts, step: StepFacts) -> tuple[str, datetime | None] | None
         return f"worker {name} is no longer registered", None
     if worker.alive_until <= facts.now:
         heard = moment(worker.heartbeat_at)
-        return f"nothing was heard from worker {name} since {heard}: dead since {moment(worker.alive_until)}", None
+        return f"no heartbeat from worker {name} since {heard}: dead since {moment(worker.alive_until)}", None
     if step.lease_deadline is not None and step.lease_deadline <= facts.now:
         return f"it has run past its deadline ({moment(step.lease_deadline)}) on worker {name}", None
     # A live worker sends three heartbeats in this time.
     if facts.now - worker.heartbeat_at > worker.alive_until - facts.now:
         heard, until = moment(worker.heartbeat_at), moment(worker.alive_until)
         return (
-            f"nothing was heard from worker {name} since {heard}: without a heartbeat it counts as dead from {until}",
+            f"no heartbeat from worker {name} since {heard}: it counts as dead from {until}",
             worker.alive_until,
         )
     return None

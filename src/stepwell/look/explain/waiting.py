@@ -13,7 +13,7 @@ from stepwell.model.states import CONCLUDED, TERMINAL, State
 from stepwell.store.engine.explaining import StepFacts
 
 REPAIR: Final = ("stepwell doctor --sweep",)
-UNREPAIRED: Final = "the bookkeeping does not say so: the next sweep of a dispatcher repairs that, within five minutes"
+UNREPAIRED: Final = "the bookkeeping disagrees: the next sweep of a dispatcher repairs it, within five minutes"
 _DELAYED: Final = {
     RETRY: "its retry is delayed",
     THROTTLED: "throttled",

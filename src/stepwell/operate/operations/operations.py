@@ -104,7 +104,7 @@ class Preview(_Stored):
         def start(tx: Transaction) -> None:
             row = operations.lock_operation(tx, id=self.id)
             if row is None:
-                raise OperationNotFound(f"preview {self.id} does not exist any more: take another one; nothing changed")
+                raise OperationNotFound(f"preview {self.id} no longer exists: make a new one; nothing changed")
             now = self._database.now()
             if not operations.start_operation(
                 tx, id=self.id, actor=actor, reason=storable(why), pace=per_second, now=now

@@ -1,4 +1,4 @@
-"""When retention runs: a pass every ten minutes, in one of the processes that could make it, and never in a hurry."""
+"""When retention runs: a pass every ten minutes, in one of the processes that could make it, with pauses in between."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ class RetentionPart(Part):
         if status.is_behind and status.last_run is not None:
             self._reported = True
             _LOGGER.warning(
-                "retention does not keep up: at most %d steps are due since %.0f hours; new ones end faster than old "
-                "ones go. Raise retention.batch, or keep them for a shorter time",
+                "retention does not keep up: up to %d steps are overdue, by %.0f hours; steps end faster than they are "
+                "removed. Raise retention.batch, or keep them for a shorter time",
                 status.backlog, status.late_seconds / 3_600,
             )  # fmt: skip
             self._events.publish(RetentionBehind(status.late_seconds, status.backlog, self._options.keep_days))

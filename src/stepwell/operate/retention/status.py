@@ -39,7 +39,7 @@ class RetentionStatus:
         if not self.is_behind:
             return line
         late = timedelta(seconds=round(self.late_seconds))
-        return f"{line}; it is behind by {late}, at most {self.backlog:,} steps: does `stepwell up` run?"
+        return f"{line}; it is behind by {late}, at most {self.backlog:,} steps: is `stepwell up` running?"
 
 
 def status_of(tx: Transaction, options: RetentionOptions, now: datetime) -> RetentionStatus:

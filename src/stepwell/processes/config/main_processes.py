@@ -82,4 +82,4 @@ def _refuse_cycles(problems: Problems, processes: Mapping[str, MainProcessConfig
                 places[entry.task_class] = ("main_processes", process.key, "tasks", number, "depend_on")
     for path in cycles(upstream):
         text = " after ".join(reversed(path))
-        problems.add(places[path[0]], f"a cycle, in which no task is ever complete: {text}")
+        problems.add(places[path[0]], f"a cycle, in which no task can ever complete: {text}")

@@ -20,7 +20,7 @@ class LocalTime:
 
     `clock` is `skipped` (the clock does not show this time), `repeated` (it shows it twice) or `normal`; `nominal` says
     whether the fields of the expression match it. `fires_at` has the slots that it leads to: none, one, or two where
-    the expression goes on in real time.
+    the expression continues in real time.
     """
 
     local: datetime

@@ -2,7 +2,7 @@
 
 Two rules, as in Debian's cron. If the minute or the hour is a star or steps through all values (`repeats`), the
 expression follows the clock: what the clock shows twice fires twice, what it does not show does not fire, and so "every
-5 minutes" goes on in real time. Any other expression names times, and each fires once a day: one that does not exist
+5 minutes" continues in real time. Any other expression names times, and each fires once a day: one that does not exist
 fires at the moment of the change, one that exists twice fires the first time.
 """
 

@@ -116,7 +116,7 @@ class Kind:
             raise FieldProblem(f"the step {text!r} is not a number")
         step = int(text)
         if step == 0:
-            raise FieldProblem("a step of 0 never moves on; use 1 or more")
+            raise FieldProblem("a step of 0 never advances; use 1 or more")
         if step > self.size:
             raise FieldProblem(f"a step of {step} is larger than the {self.size} values of this field")
         return step
@@ -141,7 +141,7 @@ class Kind:
             raise FieldProblem(f"{item} is not supported; L (last day) and LW (last weekday) are")
         if "#" in item:
             if self != WEEKDAY:
-                raise FieldProblem("# belongs into the day of the week, as in MON#2 (the second Monday)")
+                raise FieldProblem("# belongs in the day of week, as in MON#2 (the second Monday)")
             day, _, nth = item.partition("#")
             if nth not in {"1", "2", "3", "4", "5"}:
                 raise FieldProblem(f"{item} names no day of a month; use #1 to #5")

@@ -83,7 +83,7 @@ def tally_through(tx: Transaction, *, limit: int) -> int | None:
 
 @query
 def take_tally(tx: Transaction, *, through: int) -> list[Times]:
-    """Fold at most so many rows of the tally into the totals and the minutes; returns their waits and runs."""
+    """Fold at most this many rows of the tally into the totals and the minutes; returns their waits and runs."""
     ...
 
 

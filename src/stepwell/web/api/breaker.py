@@ -45,7 +45,7 @@ def _show(call: Call) -> BreakerView:
     return breaker_view(call)
 
 
-@table.post("/breaker/pause", "Stop dispatching Pending steps; everything else goes on")
+@table.post("/breaker/pause", "Stop dispatching Pending steps; everything else continues")
 def _pause(call: Call, body: Because) -> BreakerView:
     call.app.breaker.pause(call.who, body.why)
     return breaker_view(call)

@@ -75,7 +75,7 @@ def _repeated(earlier: requests.EarlierRequest, fingerprint: str) -> Answer:
         raise HttpProblem(
             409,
             f"the first request with this Idempotency-Key, of {earlier.created_at.isoformat()}, has no answer yet",
-            "wait and repeat it; if it never gets one, its server died: look whether it took effect",
+            "wait and repeat it; if it never gets one, its server died: check whether it took effect",
             {"Retry-After": "1"},
         )
     return Answer(earlier.status, earlier.answer, {"Idempotency-Replayed": "true"})

@@ -60,7 +60,7 @@ class PreviewView(Struct):
 
 
 class OperationView(Struct):
-    """An operation and how far it has come."""
+    """An operation and its progress."""
 
     operation: OperationRow
     progress: Progress
@@ -105,7 +105,7 @@ def _items(call: Call, path: OperationPath, query: ItemsQuery) -> ItemsPage[Item
 
 @table.post("/operations/{operation}/start", "Start a previewed operation")
 def _start(call: Call, path: OperationPath, body: StartOperationBody) -> OperationView:
-    """It goes on in the background; `GET` shows its progress."""
+    """It continues in the background; `GET` shows its progress."""
     preview = call.app.operations.open_preview(path.operation)
     operation = preview.execute(who=call.who, why=body.why, pace=body.pace, wait=False)
     call.site.operations.run(operation)

@@ -85,7 +85,7 @@ class DeleteQuery(Struct):
 
 
 class ResetBody(Struct, forbid_unknown_fields=True):
-    """The fields to give back to the code; none: all of them."""
+    """The fields whose overrides are removed; none: all of them."""
 
     fields: list[Name] = []
     why: Why = None
@@ -216,14 +216,14 @@ def _disable(call: Call, path: SchedulePath, body: Because) -> Schedule:
     return _shown(call, found)
 
 
-@table.post("/schedules/{name}/reset", "Give overridden fields back to the code", role=Role.ADMIN)
+@table.post("/schedules/{name}/reset", "Remove overrides: the values of the code apply again", role=Role.ADMIN)
 def _reset(call: Call, path: SchedulePath, body: ResetBody) -> Schedule:
     found = call.app.schedules.reset(path.name, *body.fields, who=call.who, why=body.why)
     record(call, "reset_schedule", body.why, schedule=path.name, fields=body.fields)
     return _shown(call, found)
 
 
-@table.post("/schedules/{name}/run", "Run a schedule now, beside its slots", status=201)
+@table.post("/schedules/{name}/run", "Run a schedule now, independent of its slots", status=201)
 def _run_now(call: Call, path: SchedulePath, body: Because) -> ExecutionRow:
     made = call.app.schedules.run_now(path.name, who=call.who, why=body.why)
     record(call, "run_schedule", body.why, step_id=made.step_id, workflow_id=made.workflow_id, schedule=path.name)

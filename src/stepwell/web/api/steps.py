@@ -276,7 +276,7 @@ def _stop(call: Call, path: StepPath, body: Because) -> Step:
     return _show(call, path)
 
 
-@table.post("/steps/{step}/reset-attempts", "Forget the attempts of a Pending step, and its delay")
+@table.post("/steps/{step}/reset-attempts", "Reset the attempts of a Pending step, and its delay")
 def _reset(call: Call, path: StepPath, body: Because) -> Step:
     call.app.reset_attempts(path.step, who=call.who, why=body.why)
     return _show(call, path)

@@ -78,7 +78,9 @@ class Streams:
     async def _serve(self, request: Request) -> Response:
         query: StreamQuery = read_query(request, StreamQuery)
         if self._open >= MOST_STREAMS:
-            raise HttpProblem(503, f"{MOST_STREAMS} streams are open, which is the most", "close one, or poll instead")
+            raise HttpProblem(
+                503, f"{MOST_STREAMS} streams are open, which is the maximum", "close one, or poll instead"
+            )
         last = request.headers.get("last-event-id", "")
         after = int(last) if last.isdecimal() and len(last) < 19 else query.after
         if after is None:

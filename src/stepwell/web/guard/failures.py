@@ -1,7 +1,7 @@
-"""Failed sign-ins, by the address that they come from: whoever guesses too often is told so.
+"""Failed sign-ins, by the address that they come from: too many are refused with 429.
 
-A valid token or code is always accepted: behind a proxy all visitors have one address, and nobody may lock the others
-out. What keeps a token from being guessed is its length.
+A valid token or code is always accepted: behind a proxy all visitors have one address, and no visitor may lock out
+others. What keeps a token from being guessed is its length.
 """
 
 from __future__ import annotations

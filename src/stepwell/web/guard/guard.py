@@ -147,7 +147,7 @@ class Guard:
             raise HttpProblem(
                 421,
                 "this server does not answer to that host name",
-                "name it with --allow-host (in Python: hosts=[…]) if the name is yours",
+                "name it with --allow-host (in Python: hosts=[…]) if this server should answer to it",
             )
 
     @staticmethod

@@ -91,7 +91,7 @@ def preview(asked: Asked, form: Form, who: str) -> str:
 
 
 def execute(asked: Asked, form: Form, who: str) -> str:
-    """Start what the preview froze; it goes on in the background, and another process can continue it."""
+    """Start what the preview froze; it continues in the background, and another process can continue it."""
     number = asked.id(OperationNotFound)
     pace, why = form.get("pace") or None, form.get("why") or None
     started = asked.app.operations.open_preview(number).execute(who=who, why=why, pace=pace, wait=False)

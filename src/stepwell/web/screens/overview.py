@@ -100,7 +100,7 @@ def _needs(asked: Asked) -> list[Need]:
     for missed in app.schedules.overdue()[:_OVERDUE_SHOWN]:
         needs.append(Need(f"schedule {missed.schedule} is overdue", "", asked.link("/schedules")))
     if aside := app.reader.set_aside(limit=100):
-        needs.append(Need(f"{counted(len(aside), 'row')} set aside", "plain SQL wrote what cannot run",
+        needs.append(Need(f"{counted(len(aside), 'row')} set aside", "plain SQL wrote rows that cannot run",
                           asked.link(f"/steps/{aside[0].id}"), is_bad=False))  # fmt: skip
     return needs
 

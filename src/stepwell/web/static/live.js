@@ -84,7 +84,7 @@ export async function ask() {
       lastAnswer = Date.now();
       show(held ? "held" : "live", held ? "held" : "live");
     } else if (answer.status === 404) {
-      show("error", "this does not exist any more");
+      show("error", "this no longer exists");
     } else {
       showAge();
     }
