@@ -320,7 +320,7 @@ short_lines(
     {
         "complete": "Complete STEP by hand, with a result.",
         "rerun": "Start a copy that runs again from STEP.",
-        "reset-attempts": "Forget the attempts and the delay of STEP.",
+        "reset-attempts": "Reset the attempts and the delay of STEP.",
         "resolve": "Declare a workflow resolved by hand.",
         "retry": "Retry every step that did not conclude.",
         "show": "Show one workflow.",
