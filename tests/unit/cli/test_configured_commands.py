@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import stepwell.app
+import stepwell.parts
 import stepwell.schedule.schedules
 from stepwell import Stepwell
 from stepwell.dispatch.dispatcher import Dispatcher
@@ -167,7 +168,7 @@ class Made:
         monkeypatch.setattr(WebPart, "listen_on", seen_listen)
         monkeypatch.setattr(stepwell.app, "Dispatcher", SeenDispatcher)
         monkeypatch.setattr(stepwell.app, "Reaper", SeenReaper)
-        monkeypatch.setattr(stepwell.app, "SweepPart", SeenSweep)
+        monkeypatch.setattr(stepwell.parts, "SweepPart", SeenSweep)
         monkeypatch.setattr(stepwell.schedule.schedules, "Scheduler", SeenScheduler)
         monkeypatch.setattr(WorkerBuilder, "build", seen_build)
         monkeypatch.setattr(Crew, "run", lambda crew: None)
