@@ -110,15 +110,15 @@ def edit(
         return
     verb = "Would change" if preview else "Changed"
     output.line(clean(f"{verb} {', '.join(done.changed)} of {name}."))
-    zone = done.schedule.definition.zone
     if done.before == done.after:
-        upcoming = f"; the next is {slot_text(done.after[0], zone, now)}" if done.after else ""
+        upcoming = f"; the next is {slot_text(done.after[0], done.zone_after, now)}" if done.after else ""
         output.line(f"Its slots stay the same{upcoming}.")
         return
+    zones = (done.zone_before, done.zone_after)
     output.table(
         [Column("NEXT SLOTS BEFORE"), Column("NEXT SLOTS AFTER")],
         [
-            ["" if slot is None else slot_text(slot, zone, now) for slot in pair]
+            ["" if slot is None else slot_text(slot, zone, now) for slot, zone in zip(pair, zones, strict=True)]
             for pair in zip_longest(done.before, done.after)
         ],
     )

@@ -64,11 +64,13 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """What an edit changes: fields, and the next slots before and after it."""
+    """What an edit changes: fields, and the next slots, with their zone, before and after it."""
 
     changed: list[str]
     before: list[datetime]
     after: list[datetime]
+    zone_before: str
+    zone_after: str
     schedule: Schedule
 
 

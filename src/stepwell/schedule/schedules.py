@@ -192,6 +192,8 @@ class Schedules:
                 changed=changed,
                 before=upcoming(row, before, by.now, PREVIEWED),
                 after=upcoming(row, after, by.now, PREVIEWED),
+                zone_before=before.zone,
+                zone_after=after.zone,
                 schedule=Schedule.of(new),
             )
 

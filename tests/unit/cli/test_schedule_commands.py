@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +77,13 @@ def test_edit_shows_the_next_five_slots_before_and_after_and_a_preview_changes_n
     assert "Its slots stay the same" in run(url, "schedules", "edit", "nightly", "--max-retry", "1").stdout
     assert "already has these settings" in run(url, "schedules", "edit", "nightly", "--max-retry", "1").stdout
     assert "no setting was given" in run(url, "schedules", "edit", "nightly").stdout
+
+
+def test_an_edit_shows_the_slots_before_and_after_each_in_its_own_zone(url: str) -> None:
+    add(url)
+    preview = run(url, "schedules", "edit", "nightly", "--tz", "Asia/Tokyo", "--preview", env=WIDE).stdout
+    line = next(line for line in preview.splitlines() if "02:30" in line)
+    assert re.findall(r"02:30 ([A-Z]\w+(?:/\w+)?)", line) == ["UTC", "Asia/Tokyo"]
 
 
 def test_edit_reset_returns_overridden_fields_to_the_code(url: str) -> None:
