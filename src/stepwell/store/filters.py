@@ -52,9 +52,10 @@ def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     for value in given.values():
         if isinstance(value, str):
             value.encode()  # raises if it is not valid text, also where nothing is read for the answer
-    for name in ("workflow", "block"):
-        if name in given:
-            given[name] = _uuid_of(name, given[name])
+    if "workflow" in given:
+        given["workflow"] = _uuid_of("workflow", given["workflow"])
+    if "block" in given:
+        given["block"] = [_uuid_of("block", block) for block in _listed(given["block"])]
     if "relatable" in given:
         kind, of = given.pop("relatable")
         given |= {"relatable_type": kind, "relatable_id": str(of)}

@@ -164,7 +164,7 @@ def test_a_preview_is_executed_once_and_deleted_after_a_day(engine: Engine) -> N
     old = operations.preview("cancel", id=[engine.refs["b"].id])
     engine.clock.advance(90_000)
     operations.preview("cancel", id=[engine.refs["b"].id])
-    with pytest.raises(OperationNotFound, match="take another one; nothing changed"):
+    with pytest.raises(OperationNotFound, match="make a new one; nothing changed"):
         old.execute(who="ann")
     assert operations.get(preview.id).progress().done == 1  # what was done stays on record
 
