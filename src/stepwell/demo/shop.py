@@ -14,7 +14,7 @@ from stepwell.processes.main_process import MainProcess
 
 SCHEDULE: Final = "stock check"
 _ITEMS: Final = ("tea", "cups", "pots", "spoons", "honey")
-# Every so many orders, something happens to one of them.
+# One order in this many meets a problem.
 _BANK_IS_SLOW, _CARD_IS_DECLINED, _MAIL_BOUNCES = 4, 7, 5
 # Tasks of the main process at once: fewer than there are, so that their priorities decide.
 _SYNC_SLOTS: Final = 1

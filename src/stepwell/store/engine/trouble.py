@@ -37,7 +37,7 @@ class Cascaded(msgspec.Struct, frozen=True):
 
 
 class CauseOf(msgspec.Struct, frozen=True):
-    """The step at the start of the cascade: None if it is its own, 0 if nobody has looked for it yet."""
+    """The step at the start of the cascade: None if it is its own, 0 if it has not been looked for yet."""
 
     step_id: int
     cause: int | None

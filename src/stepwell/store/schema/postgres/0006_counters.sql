@@ -42,7 +42,7 @@ CREATE TABLE steps_minutes (
 ) WITH (fillfactor = 70);
 
 -- The Failed, Stopped, Cancelled and NotRunnable steps. `cause` is the step at the start of the cascade: NULL if it is its own,
--- 0 if a cascade ended it and nobody has looked for the start yet.
+-- 0 if a cascade ended it and its start has not been looked for yet.
 CREATE TABLE steps_trouble (
     step_id     bigint PRIMARY KEY,
     state       text NOT NULL,
