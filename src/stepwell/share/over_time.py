@@ -19,12 +19,11 @@ import msgspec
 from stepwell.share.division import Bounds, Claimant, claimants_of, fill
 from stepwell.share.strategy import NONE, Strategy, Weight
 
-# Slots. More than 2 is reached only with fewer slots than actions and runs of very unequal length; a larger bound would
-# let one action wait for longer after such a run.
+# Slots, for the length of a run. A larger bound would let an action wait for longer after one of its runs took very long.
 MOST_OWED: Final = 4.0
-# The mean length of a run is that of the latest runs, this many for each slot. An interval may seem at most so much
-# longer than that: the first claim after an idle night must not make the mean useless for the next ones.
+# The mean length of a run is that of the latest runs, this many for each slot.
 RUNS_OF_MEAN: Final = 4
+# An interval counts as at most this many times the mean: the first claim after an idle night must not distort it.
 MOST_GROWTH: Final = 4
 SHORTEST_SECONDS: Final = 1e-6  # between two claims, also if the clock stands still or was set back
 
