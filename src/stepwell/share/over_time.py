@@ -19,7 +19,7 @@ import msgspec
 from stepwell.share.division import Bounds, Claimant, claimants_of, fill
 from stepwell.share.strategy import NONE, Strategy, Weight
 
-# Slots, for the length of a run. A larger bound would let an action wait for longer after one of its runs took very long.
+# Slots, for the length of a run. A larger bound would let an action wait longer after one of its runs took very long.
 MOST_OWED: Final = 4.0
 # The mean length of a run is that of the latest runs, this many for each slot.
 RUNS_OF_MEAN: Final = 4
