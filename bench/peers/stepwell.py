@@ -6,6 +6,7 @@ import os
 import sys
 import uuid
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Final
 
 from bench.peers.peer import DATABASE, PROCESSORS, URL, Peer, mark
@@ -15,6 +16,9 @@ EXECUTOR: Final = os.environ.get("BENCH_EXECUTOR", "thread")
 WORKERS: Final = int(os.environ.get("BENCH_WORKERS", "1"))
 # Short work wants more slots than run at once: the next steps are at hand while the last ones are written down.
 SLOTS: Final = {"thread": 64, "async": 128, "process": PROCESSORS}
+# What is measured is the engine: `up` alone would start a dashboard in the first second of the drain. Former editions,
+# which `bench.pairs` measures too, had none.
+ENGINE_ONLY: Final = ("--no-web",) if find_spec("stepwell.web") else ()
 
 app = Stepwell(f"sqlite:///{URL}" if DATABASE == "sqlite" else URL or "sqlite://")
 
@@ -47,7 +51,8 @@ class Own(Peer):
 
     def workers(self) -> Sequence[Sequence[str]]:
         how = ["--app", f"{__name__}:app", "--executor", EXECUTOR, "--slots", str(SLOTS[EXECUTOR])]
-        return [[sys.executable, "-m", "stepwell.cli", "worker" if number else "up", *how] for number in range(WORKERS)]
+        roles = [["up", *ENGINE_ONLY], *(["worker"] for _ in range(WORKERS - 1))]
+        return [[sys.executable, "-m", "stepwell.cli", *role, *how] for role in roles]
 
     def enqueue(self) -> None:
         JOB.enqueue()
