@@ -74,12 +74,13 @@ def log_of(app: Stepwell, tmp_path: Path, *options: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", EXECUTORS)
-def test_records_of_a_job_carry_time_step_and_attempt(shop: Stepwell, tmp_path: Path, executor: str) -> None:
+def test_records_of_a_job_carry_time_step_attempt_and_workflow(shop: Stepwell, tmp_path: Path, executor: str) -> None:
     step = shop.enqueue("greet", {"name": "ann"}, max_retries=1)
+    workflow = shop.step(step).workflow_id
     lines = log_of(shop, tmp_path, "-v", "--executor", executor)
     for attempt in (1, 2):
         for text in ("hello ann", "from a thread"):
-            pattern = rf"{TIME} WARNING \[step {step.id} attempt {attempt}\] {text}"
+            pattern = rf"{TIME} WARNING \[step {step.id} attempt {attempt} workflow {workflow}\] {text}"
             assert any(re.fullmatch(pattern, line) for line in lines), "\n".join(lines)
 
 
@@ -87,13 +88,15 @@ def test_records_of_a_job_carry_time_step_and_attempt(shop: Stepwell, tmp_path: 
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_verbose_shows_steps_beginning_and_ending(shop: Stepwell, tmp_path: Path, executor: str) -> None:
     good, bad = shop.enqueue("later"), shop.enqueue("greet", {"name": "bob"}, max_retries=1)
+    one, other = (shop.step(step).workflow_id for step in (good, bad))
     lines = log_of(shop, tmp_path, "-v", "--executor", executor)
+    took = r"after \d+\.\d{3} s"
     for pattern in (
-        rf"{TIME} INFO step {good.id} \(later\) attempt 1 began",
-        rf"{TIME} INFO \[step {good.id} attempt 1\] much later",
-        rf"{TIME} INFO step {good.id} \(later\) attempt 1 ended: Completed after \d+\.\d{{3}} s",
-        rf"{TIME} INFO step {bad.id} \(greet\) attempt 1 ended: Pending after \d+\.\d{{3}} s: ValueError: no bob",
-        rf"{TIME} ERROR step {bad.id} \(greet\) attempt 2 ended: Failed after \d+\.\d{{3}} s: ValueError: no bob",
+        rf"{TIME} INFO \[workflow {one}\] step {good.id} \(later\) attempt 1 began",
+        rf"{TIME} INFO \[step {good.id} attempt 1 workflow {one}\] much later",
+        rf"{TIME} INFO \[workflow {one}\] step {good.id} \(later\) attempt 1 ended: Completed {took}",
+        rf"{TIME} INFO \[workflow {other}\] step {bad.id} \(greet\) attempt 1 ended: Pending {took}: ValueError: no bob",
+        rf"{TIME} ERROR \[workflow {other}\] step {bad.id} \(greet\) attempt 2 ended: Failed {took}: ValueError: no bob",
     ):
         assert any(re.fullmatch(pattern, line) for line in lines), "\n".join([pattern, *lines])
 
@@ -131,8 +134,10 @@ def test_an_app_that_has_chosen_no_format_gets_that_of_stepwell(tmp_path: Path) 
     (tmp_path / "shop.py").write_text(JOBS.format(path=tmp_path / "shop.db", config=config), encoding="utf-8")
     with Stepwell(f"sqlite:///{tmp_path / 'shop.db'}") as app:
         step = app.enqueue("later")
+        workflow = app.step(step).workflow_id
         lines = log_of(app, tmp_path)
-    assert any(re.fullmatch(rf"{TIME} INFO \[step {step.id} attempt 1\] much later", line) for line in lines), lines
+    pattern = rf"{TIME} INFO \[step {step.id} attempt 1 workflow {workflow}\] much later"
+    assert any(re.fullmatch(pattern, line) for line in lines), lines
 
 
 @pytest.mark.slow

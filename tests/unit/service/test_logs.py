@@ -54,9 +54,9 @@ def test_no_line_of_a_traceback_can_be_taken_for_a_record(text: str) -> None:
     assert JsonFormatter().format(record("failed", exc_info=raised(text))).isprintable()
 
 
-def test_a_record_of_a_run_names_its_step_and_its_attempt() -> None:
+def test_a_record_of_a_run_names_its_step_its_attempt_and_its_workflow() -> None:
     fields = {"step_id": 7, "workflow_id": "w", "action": "fetch", "attempt": 2}
-    assert TextFormatter().format(record("hello", **fields)).endswith(" INFO [step 7 attempt 2] hello")
+    assert TextFormatter().format(record("hello", **fields)).endswith(" INFO [step 7 attempt 2 workflow w] hello")
     found = json.loads(JsonFormatter().format(record("hello", **fields)))
     assert found == fields | {
         "time": found["time"], "level": "INFO", "logger": "shop", "message": "hello", "pid": os.getpid()

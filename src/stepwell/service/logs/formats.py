@@ -17,7 +17,7 @@ _INDENT: Final = "    | "
 
 
 class TextFormatter(logging.Formatter):
-    """Time in UTC, level, step and attempt, message."""
+    """Time in UTC, level, step, attempt and workflow, message."""
 
     def format(self, record: logging.LogRecord) -> str:
         lines = [f"{_time(record)} {record.levelname} {_step(record)}{_message(record)}"]
@@ -62,10 +62,14 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _step(record: logging.LogRecord) -> str:
-    step_id = getattr(record, "step_id", None)
-    if step_id is None or record.name == "stepwell.worker":  # whose messages name the step themselves
+    step_id, workflow_id = getattr(record, "step_id", None), getattr(record, "workflow_id", None)
+    workflow = "" if workflow_id is None else f"workflow {workflow_id}"
+    if step_id is None:
         return ""
-    return f"[step {step_id} attempt {getattr(record, 'attempt', '?')}] "
+    if record.name == "stepwell.worker":  # whose messages name the step themselves
+        return f"[{workflow}] " if workflow else ""
+    step = f"step {step_id} attempt {getattr(record, 'attempt', '?')}"
+    return f"[{step} {workflow}] " if workflow else f"[{step}] "
 
 
 def _details(record: logging.LogRecord) -> str:
