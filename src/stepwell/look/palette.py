@@ -1,7 +1,8 @@
 """Signs and colours of everything that has a state: one table for the dashboard and for the command line.
 
 A sign and a word always accompany the colour. The colours have a contrast of at least 4.5 to each surface that they
-appear on; a test calculates it.
+appear on, and states that must not be confused differ by a ΔE2000 of at least 8, also for people who see no red or
+green; tests calculate both.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ DISPATCHED: Final = Look("dispatched", "Dispatched", "→", "#77b8f8", "#1e3a8a"
 RUNNING: Final = Look("running", "Running", "▶", "#3ddff5", "#0e7490", "bold cyan")
 CHILD_RUNNING: Final = Look("child-running", "Child running", "▷", "#a677f8", "#883be6", "magenta")
 COMPLETED: Final = Look("completed", "Completed", "✓", "#6ee7b7", "#047857", "green")
-SKIPPED: Final = Look("skipped", "Skipped", "»", "#a7b8a0", "#4b6354", "dim green")
+SKIPPED: Final = Look("skipped", "Skipped", "»", "#a1b29a", "#3f5d54", "dim green")
 FAILED: Final = Look("failed", "Failed", "✗", "#ff6161", "#ca162e", "bold red")
 STOPPED: Final = Look("stopped", "Stopped", "■", "#fb5d86", "#7f1d3f", "red")
 CANCELLED: Final = Look("cancelled", "Cancelled", "⊘", "#f472b6", "#a3126a", "bright_magenta")
