@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stepwell import NewStep
+from stepwell import DatabaseBusy, NewStep
 from stepwell.model.states import UNFINISHED
 from tests.databases import fresh_postgres_schema
 from tests.survival.support import Cluster, WorkerProcess
@@ -52,6 +52,7 @@ class Chaos:
         self._batches = 0
         self.interrupted: list[Interrupted] = []
         self.strikes: Counter[str] = Counter()
+        self.refused_batches = 0
         cluster.app.limits.set("total", maximum=100)
         self._up = [self._start(executor) for executor in EXECUTORS[:PROCESSES]]
 
@@ -103,7 +104,10 @@ class Chaos:
         ]
         if self._batches % BATCHES_PER_BURST == 0:
             drafts += [NewStep(action="act", label=f"{name} short {number}", max_retries=0) for number in range(BURST)]
-        self.cluster.app.enqueue_many(drafts)
+        try:
+            self.cluster.app.enqueue_many(drafts)
+        except DatabaseBusy:  # a suspended process holds SQLite's write lock: none of them was accepted
+            self.refused_batches += 1
 
     def strike(self) -> None:
         """Kill a process and start another, or suspend it (or all of it) until its lease is over."""
@@ -213,7 +217,7 @@ def main() -> None:
             chaos.run(options.seconds)
             chaos.finish()
             waits = chaos.waits()
-            print(f"{dict(chaos.strikes)}; steps: {cluster.app.stats().states}")
+            print(f"{dict(chaos.strikes)}; {chaos.refused_batches} batches refused; steps: {cluster.app.stats().states}")
             if waits:
                 p50, p99 = waits[len(waits) // 2], waits[min(len(waits) - 1, int(0.99 * len(waits)))]
                 print(f"from a kill to the next run, {len(waits)} runs: p50 {p50:.2f} s, p99 {p99:.2f} s")
