@@ -88,15 +88,15 @@ def test_records_of_a_job_carry_time_step_attempt_and_workflow(shop: Stepwell, t
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_verbose_shows_steps_beginning_and_ending(shop: Stepwell, tmp_path: Path, executor: str) -> None:
     good, bad = shop.enqueue("later"), shop.enqueue("greet", {"name": "bob"}, max_retries=1)
-    one, other = (shop.step(step).workflow_id for step in (good, bad))
+    one, two = (shop.step(step).workflow_id for step in (good, bad))
     lines = log_of(shop, tmp_path, "-v", "--executor", executor)
     took = r"after \d+\.\d{3} s"
     for pattern in (
         rf"{TIME} INFO \[workflow {one}\] step {good.id} \(later\) attempt 1 began",
         rf"{TIME} INFO \[step {good.id} attempt 1 workflow {one}\] much later",
         rf"{TIME} INFO \[workflow {one}\] step {good.id} \(later\) attempt 1 ended: Completed {took}",
-        rf"{TIME} INFO \[workflow {other}\] step {bad.id} \(greet\) attempt 1 ended: Pending {took}: ValueError: no bob",
-        rf"{TIME} ERROR \[workflow {other}\] step {bad.id} \(greet\) attempt 2 ended: Failed {took}: ValueError: no bob",
+        rf"{TIME} INFO \[workflow {two}\] step {bad.id} \(greet\) attempt 1 ended: Pending {took}: ValueError: no bob",
+        rf"{TIME} ERROR \[workflow {two}\] step {bad.id} \(greet\) attempt 2 ended: Failed {took}: ValueError: no bob",
     ):
         assert any(re.fullmatch(pattern, line) for line in lines), "\n".join([pattern, *lines])
 
