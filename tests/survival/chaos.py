@@ -217,7 +217,8 @@ def main() -> None:
             chaos.run(options.seconds)
             chaos.finish()
             waits = chaos.waits()
-            print(f"{dict(chaos.strikes)}; refused batches: {chaos.refused_batches}; steps: {cluster.app.stats().states}")
+            print(f"{dict(chaos.strikes)}; batches refused: {chaos.refused_batches}")
+            print(f"steps: {cluster.app.stats().states}")
             if waits:
                 p50, p99 = waits[len(waits) // 2], waits[min(len(waits) - 1, int(0.99 * len(waits)))]
                 print(f"from a kill to the next run, {len(waits)} runs: p50 {p50:.2f} s, p99 {p99:.2f} s")
