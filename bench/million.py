@@ -157,7 +157,7 @@ def _instructions(app: Stepwell, question: Question) -> int:
     return count
 
 
-def _milliseconds(app: Stepwell, question: Question, times: int = 20) -> float:
+def milliseconds(app: Stepwell, question: Question, times: int = 20) -> float:
     taken = []
     for _ in range(times):
         began = time.perf_counter()
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fill(app, options.steps)
             for name, question in questions.items():
                 question(app)
-                found[name] += [f"{_milliseconds(app, question):.1f}", f"{reads_of(app, question):,}"]
+                found[name] += [f"{milliseconds(app, question):.1f}", f"{reads_of(app, question):,}"]
     heads = [f"{database}: {what}" for database in databases for what in ("ms", "read")]
     print(f"| question | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}")
     for name, cells in found.items():

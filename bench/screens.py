@@ -25,7 +25,7 @@ LISTS: Final = (
 )  # fmt: skip
 
 
-def _asks(path: str) -> Callable[[Stepwell], int]:
+def asks(path: str) -> Callable[[Stepwell], int]:
     def ask(app: Stepwell) -> int:
         made = application(app, recognise=lambda scope: Visitor("ann", Role.ADMIN))
         with _in_this_thread():
@@ -72,6 +72,6 @@ def _in_this_thread() -> Any:
 
 
 PAGES: Final = {
-    **{f"screen {path}": _asks(f"/step-dispatcher{path}") for path in SCREENS},
-    **{f"API {name}": _asks(f"/api/v1/{name}") for name in LISTS},
+    **{f"screen {path}": asks(f"/step-dispatcher{path}") for path in SCREENS},
+    **{f"API {name}": asks(f"/api/v1/{name}") for name in LISTS},
 }

@@ -1,7 +1,7 @@
 """Stepwell: a durable step dispatcher. Background work is rows in SQLite or PostgreSQL.
 
-The public names are those of `stepwell.public`. They are loaded when the first of them is used, not with the package:
-`stepwell --help` needs none of them.
+The public names are those of `stepwell.public`. Each is loaded when it is used, not with the package: `stepwell --help`
+needs none of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """Called for a name that the package does not have yet. Afterwards it has all of them."""
+        """Called for a name that the package does not have yet."""
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module 'stepwell' has no attribute {name!r}")
         from importlib import import_module
@@ -23,8 +23,9 @@ else:
         public = import_module("stepwell.public")
         if name != "__all__" and name not in public.__all__:
             raise AttributeError(f"module 'stepwell' has no attribute {name!r}")
-        globals().update({each: getattr(public, each) for each in ("__all__", *public.__all__)})
-        return globals()[name]
+        found = getattr(public, name)
+        globals()[name] = found
+        return found
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})

@@ -31,7 +31,9 @@ def launch(kind: BrowserType) -> Browser:
         try:
             path = attempt()
         except (OSError, subprocess.SubprocessError) as error:
-            tried.append(f"{attempt.__name__.strip('_')}: {error}")
+            said = (getattr(error, "stderr", None) or b"").decode(errors="replace").splitlines()
+            reason = next((line.strip() for line in said if "Error" in line), error)
+            tried.append(f"{attempt.__name__.strip('_')}: {reason}")
             continue
         if path is None:
             tried.append(f"{attempt.__name__.strip('_')}: none")

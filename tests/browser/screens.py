@@ -27,6 +27,7 @@ def screens_of(shop: Shop) -> dict[str, str]:
         "tree": f"/workflows/{shop.failed_workflow}",
         "graph": f"/workflows/{shop.failed_workflow}?view=graph",
         "timeline": f"/workflows/{shop.failed_workflow}?view=timeline",
+        "one attempt": f"/workflows/{shop.failed_workflow}?view=timeline&attempt=1",
         "schedules": "/schedules",
         "schedule": "/schedules/1",
         "new schedule": "/schedules/new",

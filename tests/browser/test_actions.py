@@ -114,6 +114,20 @@ def test_the_breaker_asks_for_a_reason_and_its_banner_is_on_every_screen(page: P
     assert shop.app.breaker.state().dispatching
 
 
+def test_a_pause_turns_red_by_itself_once_its_planned_end_is_over(page: Page, shop: Shop) -> None:
+    page.goto(".")
+    page.get_by_role("switch").click()
+    page.get_by_label("why").fill("deploy 4.2")
+    page.get_by_label("planned for").fill("3s")
+    page.get_by_role("button", name="Pause dispatching").click()
+    banner = page.locator(".banner")
+    expect(banner).to_contain_text("(planned 3 s)")
+    expect(page.locator(".banner.late")).to_contain_text("past its planned end", timeout=8_000)
+    page.get_by_role("button", name="Resume", exact=True).click()
+    expect(banner).to_have_count(0)
+    assert shop.app.breaker.state().dispatching
+
+
 def test_a_workflow_is_paused_resumed_and_cancelled(page: Page, shop: Shop) -> None:
     root = shop.app.enqueue("embroider", {"text": "W"}, queue="gpu")
     page.goto(f"./workflows/{root.uuid}")

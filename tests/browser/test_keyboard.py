@@ -98,3 +98,55 @@ def test_copy_as_cli_copies_the_command(new_page: NewPage) -> None:
     page.get_by_role("button", name="Copy as CLI").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == "stepwell steps --state Failed --relatable order:40"
+
+
+# What takes the focus, of all that can be seen; the number of each is left on it.
+NUMBER_CONTROLS = """() => {
+    const all = document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]');
+    const seen = [...all].filter((each) => each.checkVisibility({ visibilityProperty: true })
+        && !each.disabled && each.type !== 'hidden');
+    seen.forEach((each, number) => each.setAttribute('data-js-control', String(number)));
+    return seen.map((each) => each.outerHTML.slice(0, 100));
+}"""
+# A menu that opens closes the others, a moment later: here they stay open.
+OPEN_EVERYTHING = """() => {
+    window.addEventListener('toggle', (event) => event.stopImmediatePropagation(), true);
+    document.querySelectorAll('details').forEach((each) => { each.open = true; });
+}"""
+INSIDE_FIELDS = 30  # a field for a date has a stop for the year, the month, …
+FOCUSED = "() => document.activeElement?.getAttribute('data-js-control') ?? null"
+
+
+def test_every_control_of_every_screen_is_reached_with_the_tab_key(page: Page, screens: dict[str, str]) -> None:
+    """With every menu open: so every action can be done without a mouse."""
+    missed: list[str] = []
+    for name, path in screens.items():
+        page.goto(f".{path}")
+        page.keyboard.press(".")  # updates would bring new controls
+        page.evaluate(OPEN_EVERYTHING)
+        controls = page.evaluate(NUMBER_CONTROLS)
+        reached: set[str] = set()
+        for _ in range(len(controls) + INSIDE_FIELDS):
+            page.keyboard.press("Tab")
+            reached |= {page.evaluate(FOCUSED)}
+            if len(reached - {None}) == len(controls):
+                break
+        missed += [f"{name}: {text}" for number, text in enumerate(controls) if str(number) not in reached]
+    assert not missed, "\n".join(missed)
+
+
+def test_dispatching_is_paused_and_resumed_with_the_keyboard_alone(page: Page, shop: Shop) -> None:
+    page.goto(".")
+    page.get_by_role("switch").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.type("deploy 4.2")
+    page.keyboard.press("Tab")
+    page.keyboard.type("20m")
+    page.keyboard.press("Enter")
+    expect(page.locator(".banner")).to_contain_text("(planned 20 min)")
+    assert not shop.app.breaker.state().dispatching
+    page.get_by_role("button", name="Resume", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".banner")).to_have_count(0)
+    assert shop.app.breaker.state().dispatching

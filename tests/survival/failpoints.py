@@ -1,4 +1,4 @@
-"""Failpoints: points in a step's life at which a worker of these tests kills or suspends itself, once."""
+"""Failpoints: points in the life of a step or a tick at which a process of these tests kills or suspends itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from stepwell.dispatch.tick import Tick
 from stepwell.run.claim import Claimer
 from stepwell.run.exchange import Exchange
 from stepwell.run.finish import Finisher
@@ -19,8 +20,7 @@ POINTS = (
     "after the end, before it is written",
     "after the end is committed",
 )
-
-
+IN_A_TICK = "in a tick, after its lock is committed"
 SUSPENDED = "suspended "
 
 
@@ -39,6 +39,7 @@ def arm(folder: Path) -> None:
         os.kill(os.getpid(), number)
 
     claim, start, write, settle = Claimer.claim, Handover.start_waiting, Finisher._write_plain, Exchange._settle
+    phases = Tick._state_phases
 
     def claiming(self: Claimer, *arguments: Any) -> Any:
         claims = claim(self, *arguments)
@@ -61,6 +62,10 @@ def arm(folder: Path) -> None:
             fire()
         settle(self, endings, states)
 
+    def ticking(self: Tick, lock: Any, report: Any) -> bool:
+        fire()
+        return phases(self, lock, report)
+
     match point and point.removeprefix(SUSPENDED):
         case None:
             pass
@@ -72,5 +77,7 @@ def arm(folder: Path) -> None:
             Finisher._write_plain = writing  # type: ignore[method-assign]
         case "after the end is committed":
             Exchange._settle = settling  # type: ignore[method-assign]
+        case failpoint if failpoint == IN_A_TICK:
+            Tick._state_phases = ticking  # type: ignore[method-assign]
         case _:
             raise ValueError(f"unknown failpoint {point!r}")

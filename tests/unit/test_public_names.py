@@ -35,3 +35,9 @@ def test_dir_lists_the_public_names() -> None:
 def test_a_name_that_the_package_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'stepwell' has no attribute 'Stepwel'"):
         getattr(stepwell, "Stepwel")  # noqa: B009
+
+
+@pytest.mark.parametrize("name", ["Final", "import_module", "_LATER"])
+def test_what_the_module_of_public_names_uses_itself_is_none_of_them(name: str) -> None:
+    assert hasattr(public, name)
+    assert not hasattr(stepwell, name)

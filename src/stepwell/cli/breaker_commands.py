@@ -7,28 +7,41 @@ from contextlib import contextmanager
 
 import click
 
+from stepwell.cli.errors import Misuse
 from stepwell.cli.output import Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.parameters import known_group, who_and_why_options, workflow_of
+from stepwell.cli.parameters import duration, known_group, who_and_why_options, workflow_of
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
 from stepwell.operate.breaker import RestartSafety
 
+planned_option = click.option(
+    "--planned", type=duration, metavar="DURATION", help="How long the pause should last, like 20m."
+)
+
 
 @click.command()
 @click.option("--workflow", metavar="STEP", help="Pause only this step's workflow.")
+@planned_option
 @who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
-def pause(target: Target, workflow: str | None, who: str, why: str | None, as_json: bool) -> None:
-    """Stop dispatching Pending steps. Running steps and cascades continue; nothing is lost."""
+def pause(
+    target: Target, workflow: str | None, planned: float | None, who: str, why: str | None, as_json: bool
+) -> None:
+    """Stop dispatching Pending steps. Running steps and cascades continue; nothing is lost.
+
+    Only `stepwell resume` ends a pause. A planned end is shown, and reported as exceeded once it has passed.
+    """
+    if workflow is not None and planned is not None:
+        raise Misuse("--planned is for dispatching as a whole, not for one workflow")
     with target.open() as app:
         if workflow is not None:
             app.pause_workflow(workflow, who=who, why=why)
             _write_workflow(workflow_of(app, workflow), paused=True, as_json=as_json)
             return
-        app.breaker.pause(who, why)
+        app.breaker.pause(who, why, planned=planned)
         state = app.breaker.state()
     if as_json:
         click.echo(to_json(state))
@@ -48,7 +61,7 @@ def resume(target: Target, workflow: str | None, who: str, why: str | None, as_j
     """Resume dispatching."""
     with target.open() as app:
         if workflow is not None:
-            app.resume_workflow(workflow, who=who)
+            app.resume_workflow(workflow, who=who, why=why)
             _write_workflow(workflow_of(app, workflow), paused=False, as_json=as_json)
             return
         app.breaker.resume(who, why)
@@ -69,11 +82,20 @@ def _write_workflow(workflow: str, *, paused: bool, as_json: bool) -> None:
 @click.command()
 @click.option("--wait", is_flag=True, help="Wait until nothing is in flight.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="S", help="Wait at most this many seconds.")
+@planned_option
 @who_and_why_options
 @database_option
 @json_option
 @click.pass_context
-def drain(ctx: click.Context, wait: bool, timeout: float | None, who: str, why: str | None, as_json: bool) -> None:
+def drain(
+    ctx: click.Context,
+    wait: bool,
+    timeout: float | None,
+    planned: float | None,
+    who: str,
+    why: str | None,
+    as_json: bool,
+) -> None:
     """Pause dispatching and, with --wait, wait until no step is dispatched or runs its own code.
 
     Exit code 0: drained, workers can be restarted. 1: not yet, or the timeout passed. Dispatching stays paused until
@@ -84,7 +106,7 @@ def drain(ctx: click.Context, wait: bool, timeout: float | None, who: str, why: 
     with ctx.obj.open() as app:
         try:
             with _progress(output, quiet=as_json) as watch:
-                safety = app.breaker.drain(who, why or "drain", timeout=limit, watch=watch)
+                safety = app.breaker.drain(who, why or "drain", planned=planned, timeout=limit, watch=watch)
         except KeyboardInterrupt:
             click.echo("Stopped waiting. Dispatching stays paused until `stepwell resume`.", err=True)
             ctx.exit(1)

@@ -78,7 +78,10 @@ def write_operation(operation: Operation, *, as_json: bool) -> None:
         (f"operation {row.id} ", "bold"),
         f"{row.kind} is {row.state}: {progress.done:,} of {counted(progress.targets, 'item')} done{also}",
     )
-    filters = ", ".join(f"{name}={value}" for name, value in (row.filters or {}).items())
+    filters = ", ".join(
+        f"{name}={'|'.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in (row.filters or {}).items()
+    )
     output.fields(
         [
             ("by", clean(row.actor or "")),

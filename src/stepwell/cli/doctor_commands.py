@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from stepwell.operate.retention import RetentionStatus
     from stepwell.schedule.alarms import Missed
     from stepwell.store.engine.reading import LaneCount, SetAside
+    from stepwell.store.lock_holder import LockHolder
 
-_PROBLEMS = ("violations", "ledger_gaps", "repairs", "unserved", "overdue")
+_PROBLEMS = ("suspended_writer", "violations", "ledger_gaps", "repairs", "unserved", "overdue")
 _KINDS = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 
 
@@ -44,7 +45,7 @@ def doctor(ctx: click.Context, invariants: bool, sweep: bool, as_json: bool) -> 
         if whole or invariants:
             found["violations"] = app.check_invariants()
             found["ledger_gaps"] = app.schedules.check_ledger()
-        if whole or sweep:
+        if (whole or sweep) and not found.get("suspended_writer"):
             found["repairs"] = app.sweep()
     healthy = not any(found.get(problem) for problem in _PROBLEMS)
     healthy = healthy and not ("retention" in found and found["retention"].is_behind)
@@ -67,7 +68,9 @@ def _environment(app: Stepwell, target: Target) -> dict[str, Any]:
         "database": f"{_KINDS[app.database.dialect]} {database}",
         "url": str(target),
         "schema": {"version": applied_version(app.database), "known": len(known_migrations(app.database.dialect))},
+        "suspended_writer": app.database.suspended_writer(),
         "breaker": asdict(app.breaker.state()),
+        "at": app.database.now(),
         "workers": len(app.stats().workers),
         "unserved": app.reader.unserved_lanes(),
         "set_aside": app.reader.set_aside(),
@@ -92,7 +95,8 @@ def _write(output: Output, found: dict[str, Any]) -> None:
                 ("stepwell", f"{found['stepwell']} on Python {found['python']}"),
                 ("database", f"{found['database']}, {found['url']}"),
                 ("schema", f"version {found['schema']['version']} of {found['schema']['known']}"),
-                ("dispatching", breaker_line(BreakerState(**found["breaker"]))),
+                *_suspended_writer(found["suspended_writer"]),
+                ("dispatching", breaker_line(BreakerState(**found["breaker"]), found["at"])),
                 ("live workers", str(found["workers"])),
                 ("unserved work", _unserved(found["unserved"])),
                 *_set_aside(found["set_aside"]),
@@ -108,6 +112,13 @@ def _write(output: Output, found: dict[str, Any]) -> None:
     if "repairs" in found:
         repairs = [f"step {finding.step_id}: {finding.finding}" for finding in found["repairs"]]
         _write_findings(output, "bookkeeping", repairs, "OK, no repairs needed")
+
+
+def _suspended_writer(holder: LockHolder | None) -> list[tuple[str, Cell]]:
+    if holder is None:
+        return []
+    text = f"nothing can be written, so bookkeeping was not checked: {clean(str(holder))}"
+    return [("write lock", (text, "bold red"))]
 
 
 def _settings(settings: list[dict[str, str]]) -> list[tuple[str, Cell]]:

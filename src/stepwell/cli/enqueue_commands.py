@@ -11,7 +11,7 @@ import click
 
 from stepwell.cli.jobs_commands import warn_if_unknown
 from stepwell.cli.output import Output, of_state
-from stepwell.cli.parameters import relatable, step_key
+from stepwell.cli.parameters import relatable, step_key, who_and_why_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import exact, to_json
 
@@ -73,6 +73,7 @@ def _open(target: Target, app_name: str | None) -> Stepwell:
 @click.option("--concurrency-key", metavar="KEY", help="No more steps with this key run at once than its limit.")
 @click.option("--concurrency-limit", type=int, metavar="N", help="The limit of the concurrency key.")
 @click.option("--app", "app_name", metavar="MODULE:NAME", help="Take settings from this app, and check the arguments.")
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj

@@ -22,6 +22,8 @@ def write_explanation(output: Output, found: Explanation, now: datetime) -> None
         output.line(f"waiting for {len(found.obstacles)} conditions:")
         columns = [Column("CONDITION"), Column("REASON", folds=True), Column("CHANGES", right=True)]
         output.table(columns, ([o.condition, o.message, age(o.changes_at, now)] for o in found.obstacles))
+    for obstacle in found.afterwards if found.obstacles else ():  # else the summary has them
+        output.line(f"after that: {obstacle.message}")
     if found.behind:
         output.heading("Behind it")
         for step in found.behind[:LINES]:
@@ -44,7 +46,7 @@ def _write_causes(output: Output, roots: Sequence[RootCause], more: int) -> None
     if roots:
         output.heading("Root causes")
         for root in roots[:LINES]:
-            output.line(f"  {_steps(root.steps, root.more)}: {root.message}")
+            output.line(f"  {_steps(root.steps, root.more)}{' later' if root.is_later else ''}: {root.message}")
         _write_more(output, len(roots) - LINES + more)
 
 

@@ -43,7 +43,13 @@ CHILDREN_SHOWN: Final = 50
 @click.option("--action", help="Only steps of this action.")
 @click.option("--workflow", metavar="STEP", help="Only steps of this step's workflow.")
 @click.option("--relatable", type=relatable, metavar="TYPE:ID", help="Only steps about this object.")
-@click.option("--status", multiple=True, type=click.Choice(STATUSES), metavar="STATUS", help="On the agenda: ready, …")
+@click.option(
+    "--status",
+    multiple=True,
+    type=click.Choice(STATUSES),
+    metavar="STATUS",
+    help="Only steps with this status on the agenda: ready, …",
+)
 @click.option("--reason", help="Only steps with this reason.")
 @click.option("--host", help="Only steps that ran on this host last.")
 @click.option("--fingerprint", help="Only failures of this cause.")
@@ -216,7 +222,6 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "label", step.label or ""
     yield "type", step.type if step.type != "default" else ""
     yield "reason", step.reason or ""
-    yield "by", step.actor or ""
     yield "workflow", step.workflow_id or ""
     yield "parent", str(step.parent_step_id or "")
     yield "depends on", depends_on
@@ -248,6 +253,7 @@ def _fields(step: Step, depends_on: str, now: datetime) -> Iterator[tuple[str, C
     yield "ended", exact(step.completed_at, now)
     yield "duration", span(step.duration) if step.duration is not None else ""
     yield "changed", exact(step.updated_at, now)
+    yield "changed by", step.actor or ""
 
 
 def _progress(step: Step) -> str:

@@ -34,20 +34,29 @@ _STATUSES = {
 }
 
 
-def breaker_line(breaker: BreakerState, now: datetime | None = None) -> list[Span]:
-    """Whether steps are dispatched; if not, who paused it, since when (with `now`: for how long) and why."""
+def breaker_line(breaker: BreakerState, now: datetime | None = None, *, as_age: bool = False) -> list[Span]:
+    """Whether steps are dispatched; if not, who paused it, since when (as an age: for how long) and why.
+
+    And when the pause is planned to end, or that it has outlasted that.
+    """
     if breaker.dispatching:
         return [("on", "green")]
     by = f" by {breaker.changed_by.removeprefix(OPERATOR)}" if breaker.changed_by else ""
     since = ""
     if breaker.changed_at is not None:
         since = (
-            f" since {exact(breaker.changed_at)}"
-            if now is None
-            else f" for {span(max((now - breaker.changed_at).total_seconds(), 0.0))}"
+            f" for {span(max((now - breaker.changed_at).total_seconds(), 0.0))}"
+            if as_age and now is not None
+            else f" since {exact(breaker.changed_at)}"
         )
     why = f": {breaker.reason}" if breaker.reason else ""
-    return [("PAUSED", "bold red"), f"{by}{since}{why}"]
+    line: list[Span] = [("PAUSED", "bold red"), f"{by}{since}{why}"]
+    if breaker.planned_end is None:
+        return line
+    late = None if now is None else breaker.late(now)
+    if late is not None:
+        return [*line, (f" ({span(late.total_seconds())} past its planned end)", "bold red")]
+    return [*line, f" (planned end {age(breaker.planned_end, now) if as_age and now else exact(breaker.planned_end)})"]
 
 
 def pace_text(estimate: Estimate, oldest: datetime | None, now: datetime) -> str:
@@ -75,7 +84,7 @@ def stats(target: Target, as_json: bool) -> None:
         click.echo(to_json({**asdict(found), "estimate": estimate, "oldest_ready": oldest, "breaker": breaker}))
         return
     output = Output()
-    output.fields([("dispatching", breaker_line(breaker))])
+    output.fields([("dispatching", breaker_line(breaker, now))])
     output.table(
         [Column("STATE"), Column("STEPS", right=True)],
         ([of_state(state), f"{number:,}"] for state, number in found.states.items()),

@@ -15,6 +15,7 @@ from stepwell.cli.subjects import step_or_run
 from stepwell.model.states import State
 from stepwell.model.step import Step
 from stepwell.model.suggest import hint, warn_of_unknown_group
+from stepwell.model.times import seconds_of_text
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
@@ -47,6 +48,18 @@ def argument(text: str) -> tuple[str, str]:
     if not (path and equals):
         raise click.BadParameter(f"{text!r}: expected PATH=VALUE, like customer.id=7")
     return path, value
+
+
+def duration(text: str) -> float:
+    """A duration in seconds, as the configuration writes it.
+
+    >>> duration("20m"), duration("1h30m"), duration("90")
+    (1200.0, 5400.0, 90.0)
+    """
+    seconds = seconds_of_text(text)
+    if seconds is None:
+        raise click.BadParameter(f"{text!r}: expected a duration, like 20m, 1h30m or 90 (seconds)")
+    return seconds
 
 
 def step_key(text: str) -> int | str:

@@ -12,6 +12,7 @@ import click
 
 from stepwell.cli.errors import Misuse
 from stepwell.cli.output import Output
+from stepwell.cli.parameters import who_and_why_options
 from stepwell.cli.settings import retention_options, setting_option
 from stepwell.cli.subjects import moment
 from stepwell.cli.target import Target, database_option, json_option
@@ -40,6 +41,7 @@ def _options(function: F) -> F:
             help="Keep workflows with an idempotency key for DAYS after their creation.  [default: as configured]",
         ),
         click.option("--dry-run", is_flag=True, help="Only count."),
+        who_and_why_options,
         database_option,
         json_option,
     )
@@ -58,7 +60,7 @@ def _options(function: F) -> F:
 )
 @click.pass_obj
 def prune(target: Target, /, archive_days: float | None, **options: Any) -> None:
-    """Delete settled workflows that ended long ago, with their history and logs; and old ones of the archive.
+    """Delete settled workflows that ended long ago, with their history and logs, and old entries of the archive.
 
     A workflow is deleted as a whole or not at all. It can be interrupted at any time, and run beside `stepwell up`.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def schedules() -> None:
-    """Schedules: what runs when. Times without a zone are those of the schedule."""
+    """Schedules: what runs when. Times without a zone are in the zone of the schedule."""
 
 
 for _command in CHANGES:

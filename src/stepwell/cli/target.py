@@ -60,7 +60,7 @@ class Target:
         """The app with the settings that it needs before it is opened."""
         app.database.max_connections = self.config.database.max_connections
         app.database.idle_seconds = self.config.database.idle_seconds
-        app.schedules.options = scheduler_options(self.config)
+        app.scheduler_options = scheduler_options(self.config)
         app.redaction = app.redaction.with_names(self.config.redaction.names)
         if declare_queues:
             app.queues.add(self.config.app.queues)

@@ -46,7 +46,7 @@ def head(now: Snapshot, database: str, problem: str | None = None) -> list[list[
     ended = (State.FAILED, State.STOPPED, State.CANCELLED, State.NOT_RUNNABLE)
     lines: list[list[Span]] = [
         [("Stepwell", "bold"), (f"  {now.at:%Y-%m-%d %H:%M:%S} UTC  {shorten(database, 40)}", "bright_black")],
-        ["Dispatching ", *breaker_line(now.breaker, now.at)],
+        ["Dispatching ", *breaker_line(now.breaker, now.at, as_age=True)],
         _numbers(unfinished),
         _numbers(concluded),
         _numbers([(palette.OF_STATE[state], totals.states[state]) for state in ended]),

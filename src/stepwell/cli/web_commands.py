@@ -56,7 +56,7 @@ def announce_web(part: WebPart, *, read_only: bool) -> None:
 @setting_option("--host", "web.host", metavar="ADDRESS", show_default=True, help="The address to listen on.")
 @setting_option("--port", "web.port", metavar="PORT", show_default=True, help="The port; 0: any free one.")
 @setting_option("--token-file", "web.token_file", metavar="FILE", help="Tokens: NAME ROLE TOKEN in each line.")
-@setting_option("--allow-host", "web.hosts", metavar="A,B", help="Other host names by which it is called.")
+@setting_option("--allow-host", "web.hosts", metavar="A,B", help="Other host names that clients may use.")
 @click.option("--read-only", is_flag=True, help="Refuse everything that changes something.")
 @click.option("--app", "app_name", metavar="MODULE:NAME", help="The app, to start its workflows and check arguments.")
 @log_options

@@ -124,7 +124,7 @@ def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...],
     _, dispatching = dispatching_parts(app, config, groups, lease_seconds)
     app.retention.options = retention_options(config, app.retention_options)
     beside = [app.parts.reaper(**reaper_options(config)), app.parts.scheduler(), app.parts.retention()]
-    return [*dispatching, *beside, *app.main_processes.parts()]
+    return [*dispatching, *beside, *app.parts.of_main_processes()]
 
 
 def _web_part(app: Stepwell, config: Config) -> Part:
@@ -182,7 +182,7 @@ def _work(
         executor=options["executor"],
         app_name=options["app_name"],
         max_memory=options["max_memory"],
-        strategy=DivideTotalValueEqually() if options["strategy"] == "by-weight" else app.main_processes.strategy(),
+        strategy=DivideTotalValueEqually() if options["strategy"] == "by-weight" else None,
         alive_seconds=options["lease"],
         grace_seconds=options["grace"],
         rescues=target.config.reaper.rescues,

@@ -8,6 +8,7 @@ import click
 
 from stepwell.cli.errors import Misuse
 from stepwell.cli.output import Cell, Column, Output
+from stepwell.cli.parameters import who_and_why_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import age, clean, shorten, to_json
 
@@ -58,10 +59,14 @@ def _few(names: list[str]) -> str:
 @click.option("--total", metavar="N", help="Limit all steps; `none` removes the limit.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME=N", help="Limit a queue (repeatable).")
 @click.option("--action", "actions", multiple=True, metavar="NAME=N", help="Limit a job (repeatable).")
+@who_and_why_options
 @database_option
 @json_option
 @click.pass_obj
-def limits(target: Target, total: str | None, queues: tuple[str, ...], actions: tuple[str, ...], as_json: bool) -> None:
+def limits(
+    target: Target, /, total: str | None, queues: tuple[str, ...], actions: tuple[str, ...], who: str, why: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Show or set how many steps may run at once on all workers: `stepwell limits --queue candles=4`."""
     asked: list[tuple[Any, str, int | None]] = []
     if total is not None:
@@ -74,7 +79,7 @@ def limits(target: Target, total: str | None, queues: tuple[str, ...], actions: 
             asked.append((kind, name, _number(number, f"--{kind} {name}")))
     with target.open() as app:
         for kind, name, maximum in asked:
-            app.limits.set(kind, name, maximum)
+            app.limits.set(kind, name, maximum, who=who, why=why)
         found = app.limits.all()
     if as_json:
         click.echo(to_json([{"kind": kind, "name": name, "maximum": most} for (kind, name), most in found.items()]))

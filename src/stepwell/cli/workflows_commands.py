@@ -13,7 +13,7 @@ from stepwell.cli.bulk import act_in_bulk
 from stepwell.cli.enqueue_commands import json_object
 from stepwell.cli.errors import Misuse
 from stepwell.cli.output import Cell, Column, Output, of_state
-from stepwell.cli.parameters import who_and_why_options
+from stepwell.cli.parameters import os_user, who_and_why_options
 from stepwell.cli.short_lines import short_lines
 from stepwell.cli.subjects import run_of, step_of
 from stepwell.cli.target import Target, database_option, json_option
@@ -54,7 +54,8 @@ def list_workflows(target: Target, state: str | None, name: str | None, limit: i
         return
     output = Output()
     if not found:
-        output.line(("No workflows. `stepwell workflows start NAME --app module:app` starts one.", "yellow"))
+        none_yet = "No workflows. `stepwell workflows start NAME --app module:app` starts one."
+        output.line(("No workflows match." if state or name else none_yet, "yellow"))
         return
     columns = [
         Column("ID"), Column("WORKFLOW"), Column("VERSION"), Column("STATE"), Column("STATUS"),
@@ -112,7 +113,7 @@ def show(target: Target, workflow: str, as_json: bool) -> None:
 def start(target: Target, /, name: str, app_name: str | None, as_json: bool, **request: Any) -> None:
     """Start a workflow by its name: the newest version, if none is given."""
     with _load(target, app_name) as app:
-        run = app.workflows.start(name, **request)
+        run = app.workflows.start(name, **request, who=request["initiator"] or os_user())
         row = run.row()
     if as_json:
         click.echo(to_json(row))
@@ -287,7 +288,7 @@ _on_step("reset-attempts", "Reset the attempts of a Pending STEP, and the delay 
 def complete(
     target: Target, workflow: str, step: str, result: str | None, who: str, why: str | None, as_json: bool
 ) -> None:
-    """Complete STEP by hand, with a result where another step takes it."""
+    """Complete STEP by hand, with a result if another step takes it."""
     value = None if result is None else json_value(result)
     with target.open() as app:
         run = run_of(app, workflow)

@@ -8,7 +8,6 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeAlias
 
 logger = logging.getLogger("stepwell.run")
@@ -105,6 +104,8 @@ def retry_after(error: BaseException) -> float | None:
         if isinstance(requested, datetime):
             return max(0.0, (requested - datetime.now(requested.tzinfo)).total_seconds())
         if isinstance(requested, str) and not requested.strip().replace(".", "", 1).isdigit():
+            from email.utils import parsedate_to_datetime  # a date in a header is rare, and its parser slow to import
+
             return max(0.0, (parsedate_to_datetime(requested) - datetime.now(UTC)).total_seconds())
         return None if requested is None or math.isnan(seconds := float(requested)) else max(0.0, seconds)
     except Exception:  # a third-party error: these attributes may be anything

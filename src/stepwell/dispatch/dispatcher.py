@@ -7,6 +7,7 @@ import secrets
 import socket
 from collections.abc import Collection
 from datetime import datetime
+from functools import partial
 from typing import Final, Unpack
 
 from stepwell.dispatch.log import TickLog
@@ -98,12 +99,7 @@ class Dispatcher:
 
     def _delete_idle_marks(self) -> int:
         """Most steps that end leave nothing to decide: their groups need no tick."""
-
-        def work(tx: Transaction) -> int:
-            ticks.keep_to_indexes(tx)
-            return ticks.delete_idle_marks(tx, limit=IDLE_MARKS_PER_ROUND)
-
-        return self._database.transact(work)
+        return self._database.transact(partial(ticks.delete_idle_marks, limit=IDLE_MARKS_PER_ROUND))
 
     def _probe(self, open_too: bool) -> list[str | None]:
         now = self._database.now()

@@ -13,7 +13,7 @@ from typing import Final
 
 from stepwell.model.features import WORKFLOW
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import reading, ticks
+from stepwell.store.engine import reading
 from stepwell.store.engine import sweep as verbs
 
 _LOGGER: Final = logging.getLogger("stepwell.sweep")
@@ -57,7 +57,6 @@ def sweep_groups(database: Database, groups: Collection[str] | None = None) -> S
 def _sweep_group(tx: Transaction, group: str) -> list[Finding] | None:
     """What was repaired in a group; None if it has marks."""
     verbs.use_one_snapshot(tx)
-    ticks.keep_to_indexes(tx)
     if verbs.has_marks(tx, group=group):
         return None
     findings = []
@@ -77,7 +76,6 @@ def _sweep_group(tx: Transaction, group: str) -> list[Finding] | None:
 
 def _sweep_workflows(tx: Transaction, groups: Collection[str]) -> list[Finding]:
     verbs.use_one_snapshot(tx)
-    ticks.keep_to_indexes(tx)
     findings = []
     for row in verbs.wrong_workflow_states(tx):
         if row.group in groups:

@@ -174,7 +174,7 @@ class Tick:
         """Decide about steps of declared workflows; returns how many rows changed."""
         for workflow in survey.workflows:
             tx.touch(WORKFLOW, workflow, at.actor)  # plain SQL may have ended its last step
-        return self._database.hooks.decide(tx, at.group, at.actor, at.now) if survey.undecided else 0
+        return self._database.hooks.decide(tx, WORKFLOW, at.group, at.actor, at.now) if survey.undecided else 0
 
     def _run_until_one_changes(
         self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: PhaseContext

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -74,6 +73,8 @@ class Handle(StepRef, Generic[R]):
         return self._wait().__await__()
 
     async def _wait(self) -> R:
+        import asyncio  # loaded by those who await
+
         for pause in poll_intervals():
             if await asyncio.to_thread(self._ended):
                 break

@@ -108,7 +108,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """At the pace of the last minutes, if no step is added. `seconds` is None if none has ended."""
+    """At the pace of the last minutes, if no step is added. `seconds` is None if none has ended, or while
+    dispatching is paused."""
 
     waiting: int  # Pending and Dispatched
     per_minute: float

@@ -17,7 +17,7 @@ from stepwell.look.summing import by_action, by_group, by_host, totals_of
 from stepwell.look.tally import histograms
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import counters, reading, trouble
+from stepwell.store.engine import counters, reading, settings, trouble
 
 __all__ = ["Cause", "ClassFigures", "Estimate", "Figures", "GroupFigures", "HostFigures", "Minute", "Totals"]
 
@@ -123,13 +123,19 @@ class Figures:
         return self._database.read(counters.oldest_ready)
 
     def estimate(self) -> Estimate:
-        """When no step is Pending or Dispatched any more, at the pace of the last five minutes, if none is added."""
+        """When no step is Pending or Dispatched any more, at the pace of the last five minutes, if none is added.
+
+        While dispatching is paused, there is no such moment.
+        """
         states = self.totals().states
         waiting = states[State.PENDING] + states[State.DISPATCHED]
         minutes = self.minutes(PACE)
         elapsed = (self._database.now() - minutes[0].at) / timedelta(minutes=1)
         pace = sum(minute.throughput for minute in minutes) / max(elapsed, 1.0)
-        return Estimate(waiting=waiting, per_minute=round(pace, 2), seconds=60 * waiting / pace if pace else None)
+        breaker = self._database.read(settings.breaker_state)
+        is_emptying = pace and breaker is not None and breaker.is_on
+        seconds = 60 * waiting / pace if is_emptying else None
+        return Estimate(waiting=waiting, per_minute=round(pace, 2), seconds=seconds)
 
     def _counters(self) -> Sequence[counters.Counter]:
         return self._database.read(counters.counters)

@@ -52,6 +52,7 @@ ALL: Final = (
     NOT_RUNNABLE,
 )
 
+BY_KEY: Final[dict[str, Look]] = {look.key: look for look in ALL}
 OF_STATE: Final[dict[State, Look]] = {
     State.PENDING: PENDING,
     State.DISPATCHED: DISPATCHED,
@@ -136,3 +137,12 @@ def _luminance(colour: str) -> float:
 
     red, green, blue = (linear(int(colour[place : place + 2], 16)) for place in (1, 3, 5))
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def of_step(state: State, *, is_throttled: bool, own_code_done: bool = False) -> Look:
+    """A step that is throttled, or that waits for its children, has a look of its own."""
+    if state is State.PENDING and is_throttled:
+        return THROTTLED
+    if state is State.RUNNING and own_code_done:
+        return CHILD_RUNNING
+    return OF_STATE[state]

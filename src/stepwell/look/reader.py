@@ -161,10 +161,10 @@ class Reader:
             below.setdefault(step.parent_step_id or 0, []).append(step)
         return [_build_tree(top, below) for top in below.get(0, [])]
 
-    def edges_to(self, ids: Sequence[int]) -> dict[int, list[int]]:
-        """What each of these steps depends on by DAG edges."""
+    def edges_to(self, ids: Sequence[int], most: int = MOST_STEPS) -> dict[int, list[int]]:
+        """What each of these steps depends on by DAG edges, at most this many."""
         found: dict[int, list[int]] = {}
-        for edge in self._database.read(lambda tx: explaining.dependencies_of_steps(tx, ids=ids, most=MOST_STEPS)):
+        for edge in self._database.read(lambda tx: explaining.dependencies_of_steps(tx, ids=ids, most=most)):
             found.setdefault(edge.step_id, []).append(edge.depends_on_id)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -50,3 +51,12 @@ class By:
     @property
     def reason(self) -> str:
         return reason_of(self.why)
+
+
+def by_hand(who: str | None, why: str | None, now: Callable[[], datetime]) -> By | None:
+    """What a person may do by hand and code may do as well: None if code does it, which is not recorded."""
+    if who is None:
+        if why is not None:
+            raise ActionRefused("`why` is recorded with `who`: say who does it, or omit `why`; nothing changed")
+        return None
+    return By(actor_of(who), why, now())

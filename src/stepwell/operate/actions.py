@@ -1,4 +1,4 @@
-"""Operator actions, each in a transaction of its own and recorded with who did it and why.
+"""Operator actions, each in a transaction of its own and recorded there with who did it and why.
 
 A retry also revives the steps that ended because of this one: descendants that a cascade ended, successors that became
 NotRunnable, and ancestors that failed only because of their children.
@@ -9,22 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from stepwell.define.drafts import NewStep
+from stepwell.enqueue.create import Creator
 from stepwell.model import codec
 from stepwell.model.actors import By, actor_of, storable
 from stepwell.model.errors import ActionRefused
-from stepwell.model.step import Retried
-from stepwell.operate.audit import record_step_action, record_workflow_action
+from stepwell.model.step import Retried, StepRef
 from stepwell.operate.step_actions import REVIVED, Done, StepActions
 from stepwell.store import Database, Transaction
+from stepwell.store.audit import record_step_action, record_with_parameters, record_workflow_action
 from stepwell.store.engine import operator
 
 T = TypeVar("T")
 
 
 class Actions:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, creator: Creator) -> None:
         self._database = database
+        self._creator = creator
         self.steps = StepActions()
+
+    def enqueue(self, draft: NewStep, by: By) -> StepRef:
+        """Create a step. One that exists under its idempotency key is returned, and nothing is recorded."""
+
+        def work(tx: Transaction) -> StepRef:
+            ref, is_new = self._creator.create_or_find(tx, draft, by.now)
+            if is_new:
+                record_with_parameters(tx, "enqueue", by, {"action": draft.action}, step_id=ref.id)
+            return ref
+
+        return self._database.transact(work)
 
     def cancel(self, step_id: int, who: str, why: str | None = None) -> None:
         """Cancel a step; the next ticks cancel its descendants."""
@@ -78,18 +92,19 @@ class Actions:
 
         def work(tx: Transaction) -> T:
             done = act(tx, step_id, by)
-            record_step_action(tx, kind, by, step_id, done.state, done.also)
+            if done.changed:
+                record_step_action(tx, kind, by, step_id, done.state, done.also)
             return report(tx, done)
 
         return self._database.transact(work)
 
     def pause_workflow(self, workflow: str, who: str, why: str | None = None) -> None:
-        """Stop dispatching the Pending steps of one workflow; running steps continue."""
+        """Stop dispatching the Pending steps of one workflow; running steps continue. One that is paused stays so."""
         by = By(actor_of(who), why, self._database.now())
 
         def work(tx: Transaction) -> None:
-            pause_workflow(tx, workflow, by)
-            record_workflow_action(tx, "pause_workflow", by, workflow, None, {})
+            if pause_workflow(tx, workflow, by):
+                record_workflow_action(tx, "pause_workflow", by, workflow, None, {})
 
         self._database.transact(work)
 
@@ -103,10 +118,13 @@ class Actions:
         self._database.transact(work)
 
 
-def pause_workflow(tx: Transaction, workflow: str, by: By) -> None:
+def pause_workflow(tx: Transaction, workflow: str, by: By) -> bool:
+    """False: it is paused already, and nothing changed."""
     operator.lock_groups_of_workflow(tx, workflow=workflow)
-    operator.pause_workflow(tx, workflow=workflow, actor=by.actor, reason=storable(by.why), now=by.now)
+    if not operator.pause_workflow(tx, workflow=workflow, actor=by.actor, reason=storable(by.why), now=by.now):
+        return False
     operator.remove_workflow_from_agenda(tx, workflow=workflow)
+    return True
 
 
 def resume_workflow(tx: Transaction, workflow: str) -> None:

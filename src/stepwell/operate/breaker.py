@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from stepwell.model.actors import By, actor_of, storable
-from stepwell.operate.audit import record_operation
+from stepwell.model.errors import ActionRefused
+from stepwell.model.times import MAX_SECONDS, seconds_of
 from stepwell.store import Database, Transaction
+from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import settings
 
 # How often a drain polls: often enough for a person who waits, rarely enough to cost nothing.
@@ -19,12 +21,26 @@ DRAIN_POLL_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class BreakerState:
-    """Whether steps are dispatched; who set this, why and when."""
+    """Whether steps are dispatched; who set this, why and when, and until when a pause is planned."""
 
     dispatching: bool
     changed_by: str | None
     reason: str | None
     changed_at: datetime | None
+    planned_end: datetime | None = None
+
+    @property
+    def planned(self) -> timedelta | None:
+        """How long the pause was planned to last."""
+        if self.planned_end is None or self.changed_at is None:
+            return None
+        return self.planned_end - self.changed_at
+
+    def late(self, now: datetime) -> timedelta | None:
+        """For how long a pause has outlasted its planned end; None: it has not, or it has none."""
+        if self.dispatching or self.planned_end is None or now < self.planned_end:
+            return None
+        return now - self.planned_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +75,25 @@ class Breaker:
         row = self._database.read(settings.breaker_state)
         if row is None:
             return BreakerState(False, None, "the setting can_dispatch_steps is missing", None)
-        return BreakerState(row.is_on, row.changed_by, row.reason, row.changed_at)
+        planned_end = None if row.is_on else row.planned_end
+        return BreakerState(row.is_on, row.changed_by, row.reason, row.changed_at, planned_end)
 
-    def pause(self, who: str, why: str | None = None) -> None:
-        self._set("pause", "false", who, why)
+    def pause(self, who: str, why: str | None = None, *, planned: timedelta | float | None = None) -> None:
+        """With `planned` (a timedelta, or seconds), the pause has a planned end, which is reported once it has passed.
+        Only `resume` ends a pause."""
+        self._set("pause", "false", who, why, _planned(planned))
 
     def resume(self, who: str, why: str | None = None) -> None:
         self._set("resume", "true", who, why)
 
-    def _set(self, kind: str, value: str, who: str, why: str | None) -> None:
+    def _set(self, kind: str, value: str, who: str, why: str | None, planned: timedelta | None = None) -> None:
+        """Who paused first, and why, stays until a resume; a later pause may move the planned end."""
         by = By(actor_of(who), why, self._database.now())
+        end = None if planned is None else by.now + planned
 
         def work(tx: Transaction) -> None:
-            settings.set_breaker(tx, value=value, actor=by.actor, reason=storable(why), now=by.now)
-            record_operation(tx, kind, by)
+            if settings.set_breaker(tx, value=value, actor=by.actor, reason=storable(why), now=by.now, planned_end=end):
+                record_with_parameters(tx, kind, by, {} if end is None else {"planned_end": end.isoformat()})
 
         self._database.transact(work)
 
@@ -90,13 +111,14 @@ class Breaker:
         who: str,
         why: str | None = None,
         *,
+        planned: timedelta | float | None = None,
         timeout: float | None = None,
         watch: Callable[[RestartSafety], None] | None = None,
         stop: threading.Event | None = None,
     ) -> RestartSafety:
         """Pause, then wait until a restart is safe or `timeout` is over. Dispatchers and workers must keep running."""
-        if self.state().dispatching:
-            self.pause(who, why)
+        if planned is not None or self.state().dispatching:
+            self.pause(who, why, planned=planned)
         clock = self._database.clock
         deadline = None if timeout is None else clock.monotonic() + timeout
         while True:
@@ -107,3 +129,12 @@ class Breaker:
             if safety.safe or over or (stop is not None and stop.is_set()):
                 return safety
             clock.sleep(DRAIN_POLL_SECONDS)
+
+
+def _planned(given: timedelta | float | None) -> timedelta | None:
+    if given is None:
+        return None
+    seconds = seconds_of(given)
+    if seconds is None or not 0 < seconds <= MAX_SECONDS:
+        raise ActionRefused(f"`planned` is {str(given)[:80]!r}, not a duration above 0; nothing changed")
+    return timedelta(seconds=seconds)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from stepwell.events import Events, FailureNotification, StepRescued
+from stepwell.model.errors import DatabaseUnavailable
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
 from stepwell.run.worker_row import ALIVE_SECONDS
@@ -26,6 +27,10 @@ _LOGGER: Final = logging.getLogger("stepwell.reaper")
 # When a worker dies with all its steps, it is unknown which of them killed it. From the second rescue on, their retries
 # are spread over this many seconds per earlier rescue, so that most of the others are done when that one runs again.
 RESCUE_SPREAD_SECONDS: Final = 10.0
+
+# Leases that are ended in one transaction. A worker that dies may hold 256 of them: with a transaction each, they took
+# 0.55 s on SQLite and 0.3 s on PostgreSQL (which did not sync to disk), like this 0.05 s and 0.1 s.
+BATCH: Final = 64
 
 # How many deaths in a row a step may survive.
 LimitOf: TypeAlias = Callable[[Transaction, int], int]
@@ -53,58 +58,74 @@ class DeadLeases:
         self._of_tasks = of_tasks
 
     def end_all(self, done: Rescued) -> None:
-        """End every dead lease, each in a transaction of its own."""
+        """End every dead lease. A step that cannot be rescued does not keep the others from it."""
         dead = self._database.read(
             lambda tx: reaping.dead_leases(tx, of_tasks=self._of_tasks, now=self._database.now())
         )
         if dead:
             self._database.let_writers_pass()  # one of them may be a heartbeat
-        for row in dead:
-            self._end(row, done)
+        for start in range(0, len(dead), BATCH):
+            batch = dead[start : start + BATCH]
+            try:
+                self._end(batch, done)
+            except DatabaseUnavailable:
+                raise
+            except Exception:
+                _LOGGER.exception("cannot end %d leases in one transaction; ending them one by one", len(batch))
+                for row in batch:
+                    self._end_alone(row, done)
 
-    def _end(self, row: DeadLease, done: Rescued) -> None:
-        step_id, token, worker = row.id, row.lease_token, row.lease_worker
-        if row.state is not State.RUNNING:
-            if self._database.transact(lambda tx: _release_lease(tx, step_id, token, self._database.now())):
-                done.leases_released.append(step_id)
-            return
-        error = f"the lease of worker {worker} expired: {_why_dead(row, self._database.now())}"
-        delay = timedelta(seconds=random.uniform(0, _spread_seconds(row)))
+    def _end_alone(self, row: DeadLease, done: Rescued) -> None:
+        try:
+            self._end([row], done)
+        except DatabaseUnavailable:
+            raise
+        except Exception:
+            _LOGGER.exception("cannot end the lease of step %d; the next round tries again", row.id)
 
-        def work(tx: Transaction) -> State | None:
+    def _end(self, rows: Sequence[DeadLease], done: Rescued) -> None:
+        """End some leases in one transaction."""
+
+        def work(tx: Transaction) -> list[tuple[DeadLease, State, str]]:
             # This transaction may have waited for a lock, and the worker may have sent a heartbeat meanwhile.
             now = self._database.now()
-            if reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is None:
-                return None
-            changes = runs.rescue(
-                tx,
-                id=step_id,
-                token=token,
-                dispatch_after=now + delay,
-                limit=self._limit_of(tx, step_id),
-                began=False,  # only if it is on record
-                error=error,
-                actor=self._actor,
-                now=now,
-            )
-            if changes and changes[0].to_state is State.PENDING:
-                agenda.open_returned(tx, ids=[step_id], now=now)
-            return changes[0].to_state if changes else None
+            found = reaping.still_dead(tx, ids=[row.id for row in rows], now=now)
+            dead = {(each.id, each.lease_token) for each in found}
+            ended = []
+            for row in rows:
+                error = f"the lease of worker {row.lease_worker} expired: {_why_dead(row, now)}"
+                if (row.id, row.lease_token) in dead and (state := self._end_one(tx, row, error, now)) is not None:
+                    ended.append((row, state, error))
+            agenda.open_returned(tx, ids=[row.id for row, state, _ in ended if state is State.PENDING], now=now)
+            return ended
 
-        state = self._database.transact(work)
-        if state is None:
-            return  # another process was faster, or the worker is alive
-        poison = state is State.FAILED
-        (done.poisoned if poison else done.rescued).append(step_id)
-        _LOGGER.warning("step %d (%s): %s; now %s", step_id, row.action, error, state)
-        self._events.publish(StepRescued(step_id, row.action, worker, poison))
-        if poison:
-            self._events.publish(FailureNotification(step_id, row.action, POISON, error))
+        for row, state, error in self._database.transact(work):
+            if row.state is not State.RUNNING:
+                done.leases_released.append(row.id)
+                continue
+            poison = state is State.FAILED
+            (done.poisoned if poison else done.rescued).append(row.id)
+            _LOGGER.warning("step %d (%s): %s; now %s", row.id, row.action, error, state)
+            self._events.publish(StepRescued(row.id, row.action, row.lease_worker, poison))
+            if poison:
+                self._events.publish(FailureNotification(row.id, row.action, POISON, error))
 
-
-def _release_lease(tx: Transaction, step_id: int, token: int, now: datetime) -> bool:
-    dead = reaping.is_lease_dead(tx, id=step_id, token=token, now=now) is not None
-    return dead and bool(runs.release_lease(tx, id=step_id, token=token, now=now))
+    def _end_one(self, tx: Transaction, row: DeadLease, error: str, now: datetime) -> State | None:
+        """Returns the state of the step, or None if another process was faster."""
+        if row.state is not State.RUNNING:
+            return row.state if runs.release_lease(tx, id=row.id, token=row.lease_token, now=now) else None
+        changes = runs.rescue(
+            tx,
+            id=row.id,
+            token=row.lease_token,
+            dispatch_after=now + timedelta(seconds=random.uniform(0, _spread_seconds(row))),
+            limit=self._limit_of(tx, row.id),
+            began=False,  # only if it is on record
+            error=error,
+            actor=self._actor,
+            now=now,
+        )
+        return changes[0].to_state if changes else None
 
 
 def _spread_seconds(row: DeadLease) -> float:

@@ -20,6 +20,7 @@ class FoldPart(Part):
     """Folds in a separate thread, so that no tick waits for it."""
 
     name = "fold"
+    first_round_after = FOLD_SECONDS
 
     def __init__(self, database: Database, seconds: float = FOLD_SECONDS) -> None:
         self._database = database

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from datetime import datetime
 from typing import Final
 
@@ -24,6 +25,12 @@ class Heartbeats:
     def longest_lease(self) -> float:
         """The longest lease that a worker was configured with, in seconds."""
         return max(map(_lease, self._database.read(reaping.heartbeats)), default=ALIVE_SECONDS)
+
+    def seconds_to_expiry(self) -> float:
+        """Until the first of the leases that have not expired does, unless another heartbeat is written before."""
+        now = self._database.now()
+        left = [(row.alive_until - now).total_seconds() for row in self._database.read(reaping.heartbeats)]
+        return min((seconds for seconds in left if seconds > 0), default=math.inf)
 
     def expire_from_the_future(self) -> None:
         """Expire heartbeats from the future that were not renewed for a whole lease.

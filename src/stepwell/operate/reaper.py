@@ -96,6 +96,10 @@ class Reaper:
         """The longest lease of all workers, in seconds."""
         return self._heartbeats.longest_lease()
 
+    def seconds_to_expiry(self) -> float:
+        """Until the lease of a worker expires that writes no other heartbeat."""
+        return self._heartbeats.seconds_to_expiry()
+
     def _recover_unclaimed(self, reaped: Reaped) -> None:
         now = self._database.now()
         found = self._database.read(
@@ -140,9 +144,10 @@ class Reaper:
                 reaped.stalled.append(group)
                 if group not in self._reported_stalled:
                     self._reported_stalled.add(group)
+                    writer = self._database.suspended_writer()
                     _LOGGER.error(
-                        "group %s makes no progress: step %d has been ready for %.0f s and a slot is free; "
-                        "is a dispatcher running? (stepwell explain %d)", group, head, seconds, head,
+                        "group %s makes no progress: step %d has been ready for %.0f s and a slot is free; %s "
+                        "(stepwell explain %d)", group, head, seconds, writer or "is a dispatcher running?", head,
                     )  # fmt: skip
                     self._events.publish(GroupStalled(group, head, seconds))
         self._reported_stalled &= self._waiting.keys()

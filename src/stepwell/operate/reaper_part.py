@@ -1,8 +1,12 @@
-"""When the reaper runs: every five seconds. After a gap it first gives the workers time to send heartbeats."""
+"""When the reaper runs: every five seconds, and when a lease expires without another heartbeat.
+
+After a gap it first gives the workers time to send heartbeats.
+"""
 
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final, Protocol
@@ -17,6 +21,8 @@ _LOGGER: Final = logging.getLogger("stepwell.reaper")
 # send a heartbeat every third of a lease.
 MISSED_ROUNDS: Final = 2
 HEARTBEAT_GRACE_LEASES: Final = 0.5
+# How long after the end of a lease, in rounds: not before it, and not all reapers at the same moment.
+AFTER_EXPIRY_ROUNDS: Final = (0.005, 0.05)
 
 
 class Rescuing(Protocol):
@@ -27,6 +33,8 @@ class Rescuing(Protocol):
     def round(self) -> Rescued: ...
 
     def longest_lease(self) -> float: ...
+
+    def seconds_to_expiry(self) -> float: ...
 
 
 class ReaperPart(Part):
@@ -53,9 +61,13 @@ class ReaperPart(Part):
             _LOGGER.warning("%s did not run for %.1f s; waiting %.1f s for heartbeats", self.name, late, pause)
         else:
             self._rescued += len(self._reaper.round().rescued)
-            pause = self._reaper.round_seconds
+            pause = self._seconds_to_next_round()
         self._next, self._expected = elapsed + pause, self._database.now() + timedelta(seconds=pause)
         return pause
+
+    def _seconds_to_next_round(self) -> float:
+        every = self._reaper.round_seconds
+        return min(every, self._reaper.seconds_to_expiry() + every * random.uniform(*AFTER_EXPIRY_ROUNDS))
 
     def report(self) -> str:
         return f"{self._rescued:,} rescued" if self._rescued else ""

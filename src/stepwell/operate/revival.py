@@ -104,18 +104,26 @@ def refuse_leased(rows: list[LockedStep]) -> None:
 
 
 def refuse_pointless_retry(tx: Transaction, target: LockedStep, rows: list[LockedStep]) -> None:
-    """A parent whose own code is done would fail again at once if none of its failed children is revived."""
-    if target.own_code_done_at is None or target.child_block_uuid is None:
+    """A parent that failed because of its children would fail again at once if none of them is revived.
+
+    A parent that ended for a reason of its own is retried in any case: before that, none of its children can be.
+    """
+    if target.reason != CHILDREN_FAILED or target.child_block_uuid is None:
         return
     revived = {row.id for row in rows}
     children = reading.steps_of_block(tx, block=target.child_block_uuid)
     blocking = [child for child in children if _keeps_parent_from_completing(child)]
     if blocking and not any(child.id in revived for child in blocking):
-        names = ", ".join(f"step {child.id} ({child.name})" for child in blocking[:5])
-        raise ActionRefused(
-            f"{target} would fail again at once: {names} "
-            "was cancelled by hand. Retry or skip that first; nothing changed"
-        )
+        raise ActionRefused(f"{target} would fail again at once: {_what_to_do(blocking)}; nothing changed")
+
+
+def _what_to_do(blocking: Sequence[Step]) -> str:
+    """What keeps a parent from completing: steps that were cancelled by hand, or wait for a failure outside of it."""
+    cancelled = [child for child in blocking if child.state is not State.NOT_RUNNABLE]
+    names = ", ".join(f"step {child.id} ({child.name})" for child in (cancelled or blocking)[:5])
+    if cancelled:
+        return f"{names} was cancelled by hand. Retry or skip that first"
+    return f"{names} waits for a step that failed. Retry that one, and both are revived with it"
 
 
 def revive_all(

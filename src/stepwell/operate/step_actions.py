@@ -45,6 +45,7 @@ class Done:
 
     state: State
     also: Also
+    changed: bool = True  # False: there was nothing to do
 
 
 class _EndVerb(Protocol):
@@ -198,9 +199,10 @@ class StepActions:
         step = lock(tx, step_id)
         self.plan_reset(step)
         operator.tally_reset(tx, id=step_id)
-        operator.reset_attempts(tx, id=step_id, now=by.now)
-        operator.recheck(tx, id=step_id)
-        return Done(step.state, {})
+        changed = operator.reset_attempts(tx, id=step_id, now=by.now) > 0
+        if changed:
+            operator.recheck(tx, id=step_id)
+        return Done(step.state, {}, changed)
 
 
 def _below(tx: Transaction, step: LockedStep) -> list[int]:

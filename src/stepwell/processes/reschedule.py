@@ -49,6 +49,10 @@ class Rescheduler:
         """The longest lease of all workers, in seconds."""
         return self._heartbeats.longest_lease()
 
+    def seconds_to_expiry(self) -> float:
+        """Until the lease of a worker expires that writes no other heartbeat."""
+        return self._heartbeats.seconds_to_expiry()
+
     def _clear(self, tx: Transaction) -> list[int]:
         """They become new; what is left of their cooldown still passes."""
         ids = processes.held_steps(tx)

@@ -10,6 +10,7 @@ from stepwell.define.transport import from_wire
 from stepwell.enqueue.create import Creator
 from stepwell.events import Events, FailureNotification
 from stepwell.model.claimed import Claim
+from stepwell.model.clock import since_boot
 from stepwell.model.errors import BadChildren, InvalidStep, KeyConflict
 from stepwell.model.fingerprint import fingerprint
 from stepwell.model.reasons import BAD_CHILDREN
@@ -26,6 +27,9 @@ OnEnding: TypeAlias = Callable[[Transaction, Sequence[Ended]], Sequence[Ended]]
 
 # Three rescues can be bad luck; if a fourth process dies while running the step, the step is the cause.
 MAX_RESCUES: Final = 3
+# An answer about a lease that took this many leases is asked for again before the next stage begins: this process may
+# have been suspended after its commit, and others may have the step.
+OLD_ANSWER_LEASES: Final = 1 / 3
 
 
 class Finisher:
@@ -85,9 +89,12 @@ class Finisher:
         return written
 
     def _decided_by_features(self, tx: Transaction, endings: Sequence[Ended]) -> Sequence[Ended]:
-        present = {claim.step.belongs_to for claim, _ in endings}
-        for feature, hook in self._on_ending.items():
-            if feature not in present:
+        for feature in {claim.step.belongs_to for claim, _ in endings}:
+            if feature is None:
+                continue
+            self._database.hooks.load(feature)
+            hook = self._on_ending.get(feature)
+            if hook is None:
                 continue
             places = [place for place, (claim, _) in enumerate(endings) if claim.step.belongs_to == feature]
             decided = dict(zip(places, hook(tx, [endings[place] for place in places]), strict=True))
@@ -149,7 +156,12 @@ class Finisher:
                 return False
             return bool(runs.record_compute(tx, id=step_id, token=token, stage=stage, response=response, now=now))
 
-        return self._database.transact(work)
+        asked_at = since_boot()
+        holds = self._database.transact(work)
+        while holds and since_boot() - asked_at > self._database.lease_seconds * OLD_ANSWER_LEASES:
+            asked_at = since_boot()
+            holds = self.holds_lease(claim)
+        return holds
 
     def holds_lease(self, claim: Claim) -> bool:
         """Whether the claim still holds its lease: the step was neither ended from outside nor claimed again."""

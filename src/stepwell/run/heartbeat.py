@@ -24,6 +24,7 @@ from stepwell.model.errors import StepwellError
 from stepwell.run.worker_row import WorkerRow, write_heartbeat
 from stepwell.service import signals
 from stepwell.store import open_database
+from stepwell.store.os_processes import is_stopped
 
 _LOGGER: Final = logging.getLogger("stepwell.worker")
 
@@ -180,14 +181,3 @@ def main() -> None:
             os.write(sys.stdout.fileno(), _REPORT.pack(written_at))
         gone.wait(pause)
     os._exit(0)  # the reading thread may still block on stdin
-
-
-def is_stopped(pid: int) -> bool:
-    """Whether a process is suspended (SIGSTOP, Ctrl-Z): it does nothing, so it does not count as alive."""
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        state = stat.read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        shown = subprocess.run(["ps", "-o", "state=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        state = shown.stdout.strip()[:1]
-    return state in ("T", "t")

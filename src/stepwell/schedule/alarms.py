@@ -11,7 +11,7 @@ from stepwell.events import Events, ScheduleSlotMissed
 from stepwell.model.errors import CronParseError
 from stepwell.schedule.definition import Definition, recorded, timetable_of
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import slots, ticks
+from stepwell.store.engine import slots
 from stepwell.store.engine.schedules import CronRow
 
 
@@ -64,7 +64,6 @@ class Alarms:
         """Publish what is missing, and remember that it was."""
 
         def work(tx: Transaction) -> list[Missed]:
-            ticks.keep_to_indexes(tx)
             crons = slots.lock_overdue(tx, now=now, excluded=list(excluded), limit=limit)
             return [found for cron in crons if (found := self._check(tx, cron, now)) is not None]
 

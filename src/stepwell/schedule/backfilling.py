@@ -15,6 +15,7 @@ from stepwell.schedule.editing import Author
 from stepwell.schedule.engine import ScheduleEngine
 from stepwell.schedule.executing import Wanted
 from stepwell.store import Transaction
+from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import executions, slots
 from stepwell.store.engine.executions import ExecutionRow
 from stepwell.store.engine.schedules import CronRow
@@ -41,6 +42,11 @@ def run_now(tx: Transaction, engine: ScheduleEngine, cron: CronRow, by: Author) 
     (made,) = engine.executions.create(tx, [wanted], by.now).values()
     found = executions.execution(tx, id=made)
     assert found is not None
+    if by.operator is not None:
+        what = {"schedule": cron.name, "execution": found.id}
+        record_with_parameters(
+            tx, "run_schedule", by.operator, what, step_id=found.step_id, workflow_id=found.workflow_id
+        )
     return found
 
 
@@ -93,6 +99,10 @@ def backfill(
         for slot, moment in zip(plan.slots, _times(tx, cron, by.now, len(plan.slots)), strict=True)
     ]
     made = engine.executions.create(tx, wanted, by.now)
+    if by.operator is not None:
+        period = {"first": first.isoformat(), "last": last.isoformat()}
+        what = {"schedule": cron.name, **period, "executions": len(made)}
+        record_with_parameters(tx, "backfill_schedule", by.operator, what)
     return Backfill(slots=plan.slots, passed_over=plan.passed_over, executions=sorted(made.values()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from stepwell.define.drafts import is_name
 from stepwell.model.errors import CronParseError, StepwellError
@@ -16,6 +16,8 @@ from stepwell.schedule.errors import InvalidSchedule
 from stepwell.schedule.targets import Targets
 from stepwell.store import Transaction
 from stepwell.store.engine import schedules
+
+_LARGEST: Final = 2**31 - 1  # what PostgreSQL's columns hold
 
 
 def problems(
@@ -64,10 +66,13 @@ def _of_handler(targets: Targets, tx: Transaction, definition: Definition) -> It
             rest = f"; {hint(definition.handler, known, 'jobs')}" if known else ""
             yield f"unknown job {definition.handler!r}: no worker has recorded it{rest}"
     except (StepwellError, TypeError) as error:
-        yield f"the parameters do not fit: {error}"
+        yield f"the parameters do not fit: {str(error).removesuffix('; nothing was written')}"
 
 
 def _of_numbers(definition: Definition) -> Iterator[str]:
+    for name in ("max_retry", "timeout_seconds", "misfire_limit"):
+        if (number := getattr(definition, name)) > _LARGEST:
+            yield f"{name} is {number}, which is more than {_LARGEST:,}"
     if definition.max_retry < 1:
         yield f"max_retry is {definition.max_retry}: it counts all attempts, so it is at least 1"
     if definition.misfire_limit < 1:

@@ -9,11 +9,13 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from stepwell.model.actors import OPERATOR, By
 from stepwell.model.errors import ActionRefused, CronParseError
 from stepwell.schedule.alarms import next_check
 from stepwell.schedule.definition import (
     OF_OPERATORS,
     Definition,
+    changed_fields,
     columns_of,
     decoded,
     recorded,
@@ -24,6 +26,7 @@ from stepwell.schedule.definition import (
 from stepwell.schedule.executing import Executions
 from stepwell.schedule.settling import Settler
 from stepwell.store import Transaction
+from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import schedules
 from stepwell.store.engine.schedules import CronRow
 
@@ -32,6 +35,14 @@ Kind: TypeAlias = Literal["created", "edited", "enabled", "disabled", "deleted",
 CODE: Final = "code:"
 SCHEDULER: Final = "scheduler"
 PLAIN_SQL: Final = "plain SQL"
+# The operation that a change by an operator is recorded as.
+_OPERATIONS: Final = {
+    "created": "create_schedule",
+    "edited": "edit_schedule",
+    "enabled": "enable_schedule",
+    "disabled": "disable_schedule",
+    "deleted": "delete_schedule",
+}
 
 
 class Override(msgspec.Struct, frozen=True):
@@ -56,6 +67,11 @@ class Author:
     actor: str
     why: str | None
     now: datetime
+
+    @property
+    def operator(self) -> By | None:
+        """None: not a person, but code, a scheduler or plain SQL."""
+        return By(self.actor, self.why, self.now) if self.actor.startswith(OPERATOR) else None
 
 
 def overrides_of(row: CronRow) -> dict[str, Override]:
@@ -129,8 +145,12 @@ class Editor:
         declared: Definition | _Kept | None = _KEPT,
         overrides: Mapping[str, Override] | None = None,
         disabled_reason: str | None = None,
+        operation: str | None = None,
     ) -> CronRow:
-        """Change a locked schedule; `at` is the moment of the edit, if that was before now."""
+        """Change a locked schedule; `at` is the moment of the edit, if that was before now.
+
+        `operation` is what an operator's change is recorded as, if not by its kind.
+        """
         moment = at or by.now
         last_slot = self._settle(tx, row, by.now, moment)
         before = None if row.recorded is None else recorded(row)
@@ -156,7 +176,7 @@ class Editor:
             now=by.now,
         )
         changed = _read(tx, row.id)
-        record(tx, changed, kind, by, before, definition, moment)
+        record(tx, changed, kind, by, before, definition, moment, operation=operation)
         return changed
 
     def delete(self, tx: Transaction, row: CronRow, by: Author) -> None:
@@ -188,8 +208,13 @@ def record(
     before: Definition | None,
     after: Definition | None,
     at: datetime | None = None,
+    *,
+    operation: str | None = None,
 ) -> None:
-    """Add a change to the history; `at` is the moment from which the new definition is in force, if that is not now."""
+    """Add a change to the history, and to the audit trail if an operator made it.
+
+    `at` is the moment from which the new definition is in force, if that is not now.
+    """
     schedules.record_change(
         tx,
         job_id=cron.id,
@@ -202,6 +227,11 @@ def record(
         after=None if after is None else after.encoded(),
         at=at or by.now,
     )
+    if by.operator is not None:
+        what: dict[str, Any] = {"schedule": cron.name}
+        if kind == "edited" and before is not None and after is not None:
+            what["changed"] = changed_fields(before, after)
+        record_with_parameters(tx, operation or _OPERATIONS[kind], by.operator, what)
 
 
 def _read(tx: Transaction, cron_id: int) -> CronRow:

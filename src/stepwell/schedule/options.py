@@ -9,6 +9,8 @@ from typing import Final
 POLL_INTERVAL_SECONDS: Final = 60.0
 MAX_SLEEP_SECONDS: Final = 300.0
 MIN_CRON_INTERVAL_SECONDS: Final = 60.0
+# Two machines never have exactly the same time, and a round that was delayed has an old one. Slots are whole minutes.
+CLOCK_TOLERANCE: Final = timedelta(seconds=10)
 GRACE_POLLS: Final = 2  # a slot that is decided two polls late is still on time
 
 

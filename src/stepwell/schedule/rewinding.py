@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from stepwell.schedule.definition import recorded, seed_of, timetable, timetable_of
 from stepwell.schedule.editing import SCHEDULER, Author, record
+from stepwell.schedule.options import CLOCK_TOLERANCE
 from stepwell.store import Transaction
 from stepwell.store.engine import schedules, slots
 from stepwell.store.engine.schedules import CronRow
-
-# Two machines never have exactly the same time, and a round that was delayed has an old one. Slots are whole minutes.
-CLOCK_TOLERANCE: Final = timedelta(seconds=10)
 
 
 def is_ahead(cron: CronRow, now: datetime) -> bool:

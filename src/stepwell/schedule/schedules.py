@@ -17,6 +17,7 @@ from stepwell.schedule.checks import problem_of_name, refuse
 from stepwell.schedule.declaring import Declared
 from stepwell.schedule.definition import FIELDS, changed_fields, decoded, recorded, seed_of
 from stepwell.schedule.deleting import delete
+from stepwell.schedule.due import DueWork
 from stepwell.schedule.editing import Author, Kind, overrides_after, overrides_of
 from stepwell.schedule.engine import ScheduleEngine
 from stepwell.schedule.errors import InvalidSchedule
@@ -67,9 +68,17 @@ class Schedules:
 
     def __init__(self, app: Stepwell) -> None:
         self._app = app
-        self.options = Options()
         self.declared = Declared()  # by `@app.cron`
         self._reconciled: Database | None = None
+
+    @property
+    def options(self) -> Options:
+        """What is set about schedulers: section `[scheduler]` of stepwell.toml."""
+        return self._app.scheduler_options
+
+    @options.setter
+    def options(self, options: Options) -> None:
+        self._app.scheduler_options = options
 
     @property
     def _engine(self) -> ScheduleEngine:
@@ -176,7 +185,18 @@ class Schedules:
         """
         given = {("zone" if field == "tz" else field): value for field, value in changes.items()}
         refuse_unknown(f"schedule {name!r}", given, FIELDS)
+        return self._edit(name, given, who, why, preview=preview)
 
+    def _edit(
+        self,
+        name: str,
+        given: dict[str, Any],
+        who: str,
+        why: str | None,
+        *,
+        preview: bool,
+        operation: str | None = None,
+    ) -> Edit:
         def work(tx: Transaction) -> Edit:
             row = find(tx, name) if preview else self._locked(tx, name)
             by = self._by(who, why)
@@ -187,7 +207,7 @@ class Schedules:
             new = row
             if changed and not preview:
                 kept = overrides_after(row, after, changed, by)
-                new = self._engine.editor.write(tx, row, after, by, "edited", overrides=kept)
+                new = self._engine.editor.write(tx, row, after, by, "edited", overrides=kept, operation=operation)
             return Edit(
                 changed=changed,
                 before=upcoming(row, before, by.now, PREVIEWED),
@@ -221,7 +241,8 @@ class Schedules:
 
     def reset(self, name: str, *fields: str, who: str, why: str | None = None) -> Schedule:
         """Remove overrides (all of them, if no field is named): the values that the code declares apply again."""
-        return self.edit(name, who=who, why=why, **self.declared_values(name, fields)).schedule
+        given = self.declared_values(name, fields)
+        return self._edit(name, given, who, why, preview=False, operation="reset_schedule").schedule
 
     def delete(self, name: str, *, who: str, why: str | None = None, force: bool = False) -> None:
         """Delete a schedule with its executions and its ledger.
@@ -293,7 +314,11 @@ class Schedules:
 
     def scheduler(self) -> Scheduler:
         """A scheduler, which a part of a crew runs."""
-        return Scheduler(self._app.database, self._engine, self._app.events, self.options)
+        return Scheduler(self._app.database, self.due_work, self.options)
+
+    def due_work(self) -> DueWork:
+        """What a scheduler does when something is due."""
+        return DueWork(self._app.database, self._engine, self._app.events, self.options)
 
     def run_once(self) -> int:
         """Decide everything that is due now; returns how many executions were created."""

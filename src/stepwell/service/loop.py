@@ -41,6 +41,8 @@ class Loop:
         with closing(part.listen()) as listener:
             part.open()
             try:
+                if part.first_round_after:
+                    self._stop_requests.wait(part.first_round_after)
                 wakes: Collection[Wake] = ANY_WAKE
                 while not (self._is_stopping and part.is_done()):
                     try:

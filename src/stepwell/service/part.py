@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from stepwell.store import Wake
 from stepwell.store.wake import Listener, NoListener
@@ -17,6 +17,8 @@ class Part(ABC):
     """
 
     name: str  # in log lines and as the name of its thread
+    # Seconds before the first round of a part that can wait: at the start, processors are for the steps.
+    first_round_after: ClassVar[float] = 0.0
 
     @abstractmethod
     def round(self, wakes: Collection[Wake]) -> float:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
+from stepwell.model.actors import by_hand
 from stepwell.model.errors import StepwellError
 from stepwell.model.suggest import hint, warn_of_unknown_queue
 from stepwell.store import Database, Transaction
+from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import creation, keys
 from stepwell.store.engine import limits as verbs
 
@@ -152,8 +154,19 @@ class Limits:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def set(self, kind: Kind, name: str = "", maximum: int | None = None) -> None:
-        """Set a limit, or remove it with `maximum=None`. Steps that are running are not affected."""
+    def set(
+        self,
+        kind: Kind,
+        name: str = "",
+        maximum: int | None = None,
+        *,
+        who: str | None = None,
+        why: str | None = None,
+    ) -> None:
+        """Set a limit, or remove it with `maximum=None`. Steps that are running are not affected.
+
+        With `who`, a person sets it by hand: a change is recorded as an operation, with `why`.
+        """
         if kind not in _KINDS or (kind == "total") != (name == ""):
             meant = "" if kind in _KINDS else f"; {hint(kind, _KINDS, 'kinds')}"
             raise StepwellError(
@@ -163,7 +176,14 @@ class Limits:
         if kind == "queue" and maximum is not None:
             known = self._database.read(creation.queue_names)
             warn_of_unknown_queue(name, known, "the limit is kept, and applies once the queue is declared")
-        self._database.transact(lambda tx: _write(tx, kind, name, maximum))
+        by = by_hand(who, why, self._database.now)
+
+        def work(tx: Transaction) -> None:
+            if _write(tx, kind, name, maximum) and by is not None:
+                what = {"limit": kind, "name": name, "maximum": maximum}
+                record_with_parameters(tx, "set_limit", by, what)
+
+        self._database.transact(work)
         self._recheck_keys(kind, name)
 
     def apply_declared(self, wanted: Mapping[str, int | None]) -> None:
@@ -215,8 +235,8 @@ def _check(kind: Kind, name: str, maximum: int | None) -> None:
         raise StepwellError(f"limit {kind} {name}: {maximum!r} is not a whole number of at least 0")
 
 
-def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> None:
+def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> bool:
+    """Whether that changed anything."""
     if maximum is None:
-        verbs.delete_limit(tx, kind=kind, name=name)
-    else:
-        verbs.set_limit(tx, kind=kind, name=name, maximum=maximum)
+        return verbs.delete_limit(tx, kind=kind, name=name) > 0
+    return verbs.set_limit(tx, kind=kind, name=name, maximum=maximum) > 0

@@ -63,17 +63,30 @@ AfterWorkflowCommit: TypeAlias = Callable[[Sequence[WorkflowChange]], None]
 
 
 class ChangeHooks:
-    """The hooks on the changes of one database."""
+    """The hooks on the changes of one database.
+
+    The code of a feature is loaded when a transaction first meets one of its steps: `load_on_use`.
+    """
 
     def __init__(self) -> None:
         self._in_transaction: list[InTransaction] = []
         self._after_commit: list[AfterCommit] = []
         self._is_active: list[Callable[[], bool]] = []
         self._on_claim: dict[str, OnClaim] = {}
-        self._in_tick: list[InTick] = []
+        self._in_tick: dict[str, InTick] = {}
+        self._features: dict[str, Callable[[], object]] = {}
         self._before_commit: dict[str, list[BeforeCommit]] = {}
         self._after_workflow_commit: list[AfterWorkflowCommit] = []
         self._follows_workflows: list[Callable[[], bool]] = []
+
+    def load_on_use(self, feature: str, load: Callable[[], object]) -> None:
+        """Call `load` before a hook of this feature is due; it registers them, and does nothing if called again."""
+        self._features[feature] = load
+
+    def load(self, feature: str) -> None:
+        """Make sure that the hooks of a feature are registered."""
+        if load := self._features.get(feature):
+            load()
 
     def in_transaction(self, hook: InTransaction) -> None:
         """Call `hook` with all changes, in the transaction that makes them: what it writes commits with the change."""
@@ -91,12 +104,12 @@ class ChangeHooks:
         """
         self._on_claim[feature] = hook
 
-    def in_tick(self, hook: InTick) -> None:
-        """Call `hook(tx, group, actor, now)` in a tick that found undecided steps or gates that are due.
+    def in_tick(self, feature: str, hook: InTick) -> None:
+        """Call `hook(tx, group, actor, now)` in a tick that found undecided steps or due gates of a feature.
 
         It returns how many rows it changed.
         """
-        self._in_tick.append(hook)
+        self._in_tick[feature] = hook
 
     def before_commit(self, feature: str, hook: BeforeCommit) -> None:
         """Call `hook` at the end of every transaction that changed steps which belong to a feature.
@@ -127,17 +140,23 @@ class ChangeHooks:
             hook(tx, changes)
 
     def prepare(self, tx: Transaction, steps: list[ClaimedStep]) -> list[ClaimedStep]:
-        for feature, hook in self._on_claim.items():
-            places = [place for place, step in enumerate(steps) if step.belongs_to == feature]
-            if places:
+        for feature in {step.belongs_to for step in steps}:
+            if feature is None:
+                continue
+            self.load(feature)
+            if hook := self._on_claim.get(feature):
+                places = [place for place, step in enumerate(steps) if step.belongs_to == feature]
                 for place, step in zip(places, hook(tx, [steps[place] for place in places]), strict=True):
                     steps[place] = step
         return steps
 
-    def decide(self, tx: Transaction, group: str, actor: str, now: datetime) -> int:
-        return sum(hook(tx, group, actor, now) for hook in self._in_tick)
+    def decide(self, tx: Transaction, feature: str, group: str, actor: str, now: datetime) -> int:
+        self.load(feature)
+        hook = self._in_tick.get(feature)
+        return 0 if hook is None else hook(tx, group, actor, now)
 
     def finalize(self, tx: Transaction, feature: str, touched: Touched) -> None:
+        self.load(feature)
         for hook in self._before_commit.get(feature, ()):
             hook(tx, touched)
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from stepwell.model.clock import Clock
 from stepwell.store.changes import ChangeHooks
+from stepwell.store.lock_holder import LockHolder
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
 
@@ -48,6 +49,10 @@ class Connections(ABC):
         """The same, read now from the clock that stamps the history."""
         return self.now()
 
+    def data_version(self) -> tuple[int, int] | None:
+        """What is equal as long as nothing is committed to the database; None: it cannot be known without a query."""
+        return None
+
     @abstractmethod
     def close(self) -> None: ...
 
@@ -63,6 +68,14 @@ class Connections(ABC):
 
     def let_writers_pass(self) -> None:  # noqa: B027 - PostgreSQL has many writers
         """See `Database.let_writers_pass`."""
+
+    def lock_holder(self) -> LockHolder | None:
+        """See `Database.lock_holder`."""
+        return None  # PostgreSQL ends a transaction whose client does nothing
+
+    def suspended_writer(self) -> LockHolder | None:
+        """See `Database.suspended_writer`."""
+        return None
 
     @abstractmethod
     def listen(self) -> Listener:

@@ -22,6 +22,8 @@ from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.connections import LEASE_SECONDS, Connections, MigrationSession, Settings
 from stepwell.store.forks import FORK_SECONDS, survive_forks
+from stepwell.store.lock_holder import LockHolder
+from stepwell.store.together import Together
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
 
@@ -35,6 +37,7 @@ Watch: TypeAlias = Callable[[Literal["begin", "before", "after"], Transaction | 
 CONFLICT_TRIES: Final = 40
 CONFLICT_PAUSE: Final = 0.05
 CONFLICT_SECONDS: Final = 15.0  # PostgreSQL detects a deadlock after one second; SQLite adds its own wait
+_OWN: Final = "if it is your own, pass its `connection=` to enqueue, or commit first"
 
 
 class Database:
@@ -75,6 +78,7 @@ class Database:
         self._lost: str | None = None  # why it cannot be opened in this process
         self._inherited: Connections | None = None  # while the process forks
         self._is_held_for_fork = False
+        self._together = Together()
         survive_forks(self)
 
     @property
@@ -137,6 +141,10 @@ class Database:
         """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.connections.now()
 
+    def data_version(self) -> tuple[int, int] | None:
+        """What is equal as long as nothing is committed to the database; None: it cannot be known without a query."""
+        return self.connections.data_version()
+
     def exact_now(self, tx: Transaction) -> datetime:
         """The same, read now from the clock that stamps the history: `now` may be some milliseconds behind it."""
         return self.connections.exact_now(tx)
@@ -166,6 +174,8 @@ class Database:
         `single`: the work writes with one statement; that statement can then be the whole transaction, with fewer
         round trips. `repeatable`: it is repeated once also if the connection was lost, perhaps after its commit.
         """
+        if (whole := self._together.tx) is not None:
+            return self._together.part(whole, work, write=write)
         connections = self.connections
         started = time.monotonic()
         watch = self.watch
@@ -188,8 +198,8 @@ class Database:
                 if attempt + 1 == CONFLICT_TRIES or not self._may_wait(started, CONFLICT_SECONDS):
                     was_dead = isinstance(conflict.__cause__, DatabaseUnavailable)  # every connection was dead
                     raise (DatabaseUnavailable if was_dead else DatabaseBusy)(
-                        f"the database stayed busy for {attempt + 1} tries ({conflict}); nothing was written. Look for "
-                        "a long transaction; if it is your own, pass its `connection=` to enqueue, or commit first"
+                        f"the database stayed busy for {attempt + 1} tries ({conflict}); nothing was written. "
+                        f"{_what_to_do(connections.lock_holder())}"
                     ) from conflict
                 # Real time, not the injected clock: another process is in the way.
                 time.sleep(random.uniform(0, CONFLICT_PAUSE) * min(1.0, (attempt + 1) / 10))
@@ -201,9 +211,42 @@ class Database:
                 return result
         raise AssertionError("unreachable")
 
+    def together(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in one transaction: each that it begins here, in this thread, becomes a part of it.
+
+        So what several calls write is committed at once or not at all. After a conflict, all of `work` is repeated.
+        """
+        if self._together.tx is not None:
+            return self.transact(work)
+
+        def inside(tx: Transaction) -> T:
+            with self._together.inside(tx):
+                return work(tx)
+
+        result = self.transact(inside)
+        for call in self._together.afterwards:
+            call()
+        return result
+
+    def after_commit(self, call: Callable[[], object]) -> None:
+        """Call it when what this thread has written here is committed: now, unless it is inside of `together`."""
+        if self._together.tx is None:
+            call()
+        else:
+            self._together.afterwards.append(call)
+
+    def lock_holder(self) -> LockHolder | None:
+        """The process that keeps all others from writing at this moment, where there can be such a process."""
+        return self.connections.lock_holder()
+
+    def suspended_writer(self) -> LockHolder | None:
+        """That process if it is suspended: until it continues or ends, nothing can be written."""
+        return self.connections.suspended_writer()
+
     def let_writers_pass(self) -> None:
         """Where only one can write at a time: return when those that wait for their turn now have had it."""
-        self.connections.let_writers_pass()
+        if self._together.tx is None:
+            self.connections.let_writers_pass()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a read-only transaction."""
@@ -250,6 +293,14 @@ class Database:
         """The next use in the child opens connections of its own."""
         inherited, self._inherited = self._inherited, None
         self._opening = threading.RLock()
+        self._together = Together()
         self._ready = self._preparing = None
         if inherited is not None:
             self._lost = inherited.after_fork_in_child()
+
+
+def _what_to_do(holder: LockHolder | None) -> str:
+    if holder is None:
+        return f"Look for a long transaction; {_OWN}"
+    found = str(holder)
+    return f"{found[0].upper()}{found[1:]}" + ("" if holder.is_stopped else f"; {_OWN}")

@@ -93,6 +93,11 @@ def _arguments(values: Any) -> dict[tuple[str, ...], str]:
         raise StepwellError("the filter args is a mapping of paths to values, like {'customer.id': 7}")
     found = {tuple(str(path).split(".")): _as_text(value) for path, value in values.items()}
     for path, text in found.items():
+        if any("\\" in part or not part.isprintable() for part in path):  # an escape could spell a secret
+            raise StepwellError(
+                f"the filter args has the name {'.'.join(path)[:100]!r}: names with backslashes or control characters "
+                "cannot be searched for"
+            )
         if _is_whole(text):  # it may hold a secret, which is not shown and cannot be searched for
             raise StepwellError(f"the filter args.{'.'.join(path)} is an object or a list; search for one value in it")
     return found
@@ -165,8 +170,10 @@ class Conditions:
     def add_argument(self, name: str, path: Sequence[str], text: str) -> None:
         """An argument has this value, as text."""
         at = self.placeholder(name, text)
-        if self._is_sqlite:
-            quoted = "".join(f'."{part}"' if not part.isdecimal() else f"[{part}]" for part in path)
+        if self._is_sqlite and any('"' in part for part in path):
+            self.clauses.append("1 = 0")  # its paths cannot name such a key
+        elif self._is_sqlite:
+            quoted = "".join(f"[{part}]" if part.isascii() and part.isdecimal() else f'."{part}"' for part in path)
             where = self.placeholder(f"{name}_path", f"${quoted}")
             self.clauses.append(
                 f"CASE json_type(arguments, {where}) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' "

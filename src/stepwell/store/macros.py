@@ -18,11 +18,13 @@ from stepwell.store.execution import execution_of
 SQLITE: Final = "sqlite"
 POSTGRES: Final = "postgres"
 
-# The statistics of tables that fill and empty all day are always wrong, and each statement has one good plan for all
-# parameters: so the planner is restricted to index scans until the end of the transaction.
-_KEEP_TO_INDEXES: Final = """, set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true),
-       set_config('plan_cache_mode', 'force_generic_plan', true)"""
+# For PostgreSQL's planner. The statistics of tables that fill and empty all day are always wrong, and each statement
+# has one good plan for all parameters: by index, made once. Compiling a plan (`jit`) can take longer than running it.
+KEEP_TO_INDEXES: Final = {
+    "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+}  # fmt: skip
+_KEEP_TO_INDEXES: Final = "".join(f", set_config('{name}', '{to}', true)" for name, to in KEEP_TO_INDEXES.items())
 
 # Macros without arguments, per database.
 _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
@@ -342,6 +344,21 @@ def _rows_postgres(arguments: str) -> str:
     return f"(SELECT {places} FROM json_array_elements(CAST({parameter} AS json)))"
 
 
+def _after_sqlite(arguments: str) -> str:
+    column, value = _split(arguments)
+    return f"{column} = {value} AND id > :after"
+
+
+def _after_postgres(arguments: str) -> str:
+    """The next rows of a group by id.
+
+    Told that all have one value of the column, the planner may take the order of the primary key, and read the rows of
+    all other groups.
+    """
+    column, value = _split(arguments)
+    return f"({column}, id) > ({value}, :after) AND {column} <= {value}"
+
+
 _SHARED: Final[dict[str, Callable[[str], str]]] = {
     "legal": _legal, "ready": _ready, "eligible": _eligible, "opened": _opened, "outdated": _outdated,
     "agenda_entry": _agenda_entry, "unconcluded_entry": _unconcluded_entry, "takes_room": _takes_room,
@@ -355,6 +372,8 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
     "not_in": lambda what: f"NOT IN (SELECT value FROM json_each({_parameter(what)[0]}))",
     "array": lambda what: _parameter(what)[0],
     "time": lambda what: what,
+    "after": _after_sqlite,
+    "in_order_of": lambda column: "id",
     "to": _to_sqlite,
     "to_after_children": _to_sqlite,
     "batch_to": _batch_to,
@@ -367,6 +386,8 @@ _OF_SQLITE: Final[dict[str, Callable[[str], str]]] = {
 _OF_POSTGRES: Final[dict[str, Callable[[str], str]]] = {
     "minute": lambda time: f"date_trunc('minute', {time})",
     "rows": _rows_postgres,
+    "after": _after_postgres,
+    "in_order_of": lambda column: f"{column}, id",
     "to": _to_postgres,
     "to_after_children": _to_after_children_postgres,
     "sqlite": lambda what: "",

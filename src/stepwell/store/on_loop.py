@@ -1,13 +1,18 @@
-"""Async connections: the code that creates steps runs in a thread, and each of its statements on the event loop."""
+"""Async connections: the code that creates steps runs in a thread, and each of its statements on the event loop.
+
+`asyncio` is imported where it is used: programs without an event loop start without it.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepwell.store.callers import driver_connection, is_async
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -21,6 +26,8 @@ class OnLoop:
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine of the connection from another thread than that of the loop."""
+        import asyncio
+
         return asyncio.run_coroutine_threadsafe(call, self.loop).result()
 
 
@@ -29,6 +36,8 @@ async def without_blocking(given: Any, work: Callable[[Any], T]) -> T:
 
     Only a sync connection is used in the calling thread, because it may belong to it.
     """
+    import asyncio
+
     if given is None:
         return await asyncio.to_thread(work, None)
     connection = await async_driver_connection(given)

@@ -17,8 +17,10 @@ from stepwell.web.guard.hosts import Hosts
 from stepwell.web.health import health_routes
 from stepwell.web.login import login_routes, sign_in_page
 from stepwell.web.metrics import metrics_route
+from stepwell.web.refusals import refusal_page
 from stepwell.web.screens.routes import routes as screen_routes
 from stepwell.web.seed import seed_routes
+from stepwell.web.sessions import Sessions
 from stepwell.web.site import READ_SECONDS, Site
 from stepwell.web.visitor import Recognise
 
@@ -28,27 +30,31 @@ class Application:
 
     def __init__(self, site: Site, hosts: Hosts, recognise: Recognise | None = None) -> None:
         self.site = site
-        router = Router()
+        self._sessions = Sessions(site)
+        router = Router(redirect_slashes=False)
         self._guard = Guard(
             router,
             site.access,
             hosts,
             recognise=recognise,
             read_only=site.read_only,
+            has_ended=self._sessions.has_ended,
             sign_in_page=sign_in_page,
+            refusal_page=refusal_page,
         )
         router.routes.extend(self._routes())
         self.router = router
 
     def _routes(self) -> list[BaseRoute]:
         site = self.site
-        below = [*login_routes(site, self._guard.failures), *seed_routes(site), *screen_routes(site)]
+        below = [*login_routes(site, self._sessions, self._guard.failures), *seed_routes(site), *screen_routes(site)]
         return [
             Route("/", _to_dashboard, methods=["GET"]),
-            Mount("/api/v1", routes=api_routes(site)),
-            Mount("/health", routes=health_routes(site)),
+            _mounted("/api/v1", api_routes(site, self._sessions.has_ended)),
+            _mounted("/health", health_routes(site)),
             metrics_route(site),
-            Mount("/step-dispatcher", routes=below),
+            Route("/step-dispatcher", _to_dashboard, methods=["GET"]),
+            _mounted("/step-dispatcher", below),
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,6 +63,10 @@ class Application:
     def sign_in_path(self, name: str) -> str:
         """A path that signs a browser in once, as this person: the code is in the fragment, which is never sent."""
         return f"/step-dispatcher/login#code={self.site.access.new_code(name)}"
+
+
+def _mounted(path: str, routes: list[BaseRoute]) -> Mount:
+    return Mount(path, app=Router(routes, redirect_slashes=False))
 
 
 async def _to_dashboard(request: Request) -> Response:

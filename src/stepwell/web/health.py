@@ -27,7 +27,7 @@ Verdict: TypeAlias = Literal["ok", "warn", "red"]
 
 # As `STALLED_SECONDS` of the reaper: a group with work and a free worker moves on within a second.
 STALLED: Final = timedelta(seconds=60)
-# After a deploy of an hour, somebody should have switched dispatching on again.
+# After a deploy of an hour without a planned end, dispatching should be on again.
 FORGOTTEN: Final = timedelta(hours=1)
 
 
@@ -59,15 +59,22 @@ def _careful(check: Callable[[Stepwell, datetime], Iterator[Check]], app: Stepwe
         return [Check(check.__name__.strip("_"), "red", f"cannot be checked: {problem_of(error).detail}")]
 
 
+def _database(app: Stepwell, now: datetime) -> Iterator[Check]:
+    if writer := app.database.suspended_writer():
+        yield Check("database", "red", f"nothing can be written: {writer}")
+
+
 def _breaker(app: Stepwell, now: datetime) -> Iterator[Check]:
     state = app.breaker.state()
     if state.dispatching:
         yield Check("breaker", "ok", "steps are dispatched")
         return
     since = "" if state.changed_at is None else f" since {state.changed_at:%Y-%m-%d %H:%M:%S} UTC"
-    forgotten = state.changed_at is None or now - state.changed_at > FORGOTTEN
+    end = state.planned_end or (state.changed_at and state.changed_at + FORGOTTEN)
+    is_late = end is None or now >= end
+    planned = "" if state.planned_end is None else f", planned until {state.planned_end:%Y-%m-%d %H:%M:%S} UTC"
     by = f" by {state.changed_by}" if state.changed_by else ""
-    yield Check("breaker", "red" if forgotten else "warn", f"dispatching is off{by}{since}: `stepwell resume`")
+    yield Check("breaker", "red" if is_late else "warn", f"dispatching is off{by}{since}{planned}: `stepwell resume`")
 
 
 def _progress(app: Stepwell, now: datetime) -> Iterator[Check]:
@@ -96,7 +103,7 @@ def _workers(app: Stepwell, now: datetime) -> Iterator[Check]:
 
 
 def _schedules(app: Stepwell, now: datetime) -> Iterator[Check]:
-    grace = timedelta(seconds=2 * app.schedules.options.poll_interval_seconds)
+    grace = timedelta(seconds=2 * app.scheduler_options.poll_interval_seconds)
     for schedule in app.schedules.list():
         due = schedule.next_slot
         if schedule.definition.enabled and due is not None and now - due > grace:
@@ -132,7 +139,7 @@ def _counters(app: Stepwell, now: datetime) -> Iterator[Check]:
         yield Check("counters", "red", f"the totals are wrong ({what}): `stepwell doctor` repairs and reports it")
 
 
-CHECKS: Final = (_breaker, _progress, _workers, _schedules, _groups, _counters)
+CHECKS: Final = (_database, _breaker, _progress, _workers, _schedules, _groups, _counters)
 
 
 def health_routes(site: Site) -> list[BaseRoute]:

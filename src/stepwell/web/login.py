@@ -5,18 +5,19 @@ A fragment is not sent to any server, so the code is in no log. A small script p
 
 from __future__ import annotations
 
+from html import escape
 from typing import Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Scope
 
 from stepwell.web.guard.access import SESSION_SECONDS
 from stepwell.web.guard.failures import Failures
 from stepwell.web.problems import HttpProblem
-from stepwell.web.site import Site, form_of
+from stepwell.web.sessions import Sessions
+from stepwell.web.site import Site, form_of, visitor_of
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -57,17 +58,16 @@ class _Credentials(msgspec.Struct):
     code: str = ""
 
 
-def sign_in_page(scope: Scope) -> Response:
+def sign_in_page(root: str) -> Response:
     """The page that a browser gets which has not signed in."""
-    root = scope.get("root_path", "").removesuffix("/step-dispatcher")
-    return Response(_PAGE.format(base=f"{root}/step-dispatcher"), 401, media_type="text/html")
+    return Response(_PAGE.format(base=escape(f"{root}/step-dispatcher")), 401, media_type="text/html")
 
 
-def login_routes(site: Site, failures: Failures) -> list[BaseRoute]:
+def login_routes(site: Site, sessions: Sessions, failures: Failures) -> list[BaseRoute]:
     """Relative to `/step-dispatcher`."""
 
     async def page(request: Request) -> Response:
-        response = sign_in_page(request.scope)
+        response = sign_in_page(request.scope["root_path"].removesuffix("/step-dispatcher"))
         response.status_code = 200
         return response
 
@@ -97,6 +97,9 @@ def login_routes(site: Site, failures: Failures) -> list[BaseRoute]:
         return response
 
     async def sign_out(request: Request) -> Response:
+        session = visitor_of(request).session
+        if session:
+            await sessions.end(session)
         response = RedirectResponse(f"{request.scope['root_path']}/login", 303)
         response.delete_cookie(
             site.access.cookie, path=request.scope["root_path"].removesuffix("/step-dispatcher") or "/"

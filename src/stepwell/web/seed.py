@@ -41,7 +41,12 @@ def metrics(app: Any, version: str) -> dict[str, Any]:
     figures, state = app.figures, app.breaker.state()
     return {
         "can_dispatch_steps": state.dispatching,
-        "breaker": {"changed_by": state.changed_by, "reason": state.reason, "changed_at": state.changed_at},
+        "breaker": {
+            "changed_by": state.changed_by,
+            "reason": state.reason,
+            "changed_at": state.changed_at,
+            "planned_end": state.planned_end,
+        },
         "totals": _totals(figures.totals()),
         "classes": [_class(row) for row in figures.classes()],
         "hosts": [_host(row, figures.classes(row.host)) for row in figures.hosts()],

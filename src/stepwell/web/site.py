@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from stepwell import __version__
 from stepwell.app import Stepwell
+from stepwell.look.outline import Censuses
 from stepwell.store.bounded import bounded_reads
 from stepwell.web.background import OperationRunner
 from stepwell.web.guard.access import Access
@@ -38,6 +39,7 @@ class Site:
     read_only: bool = False
     read_seconds: float = READ_SECONDS
     version: str = __version__
+    censuses: Censuses = field(default_factory=Censuses)
     operations: OperationRunner = field(default_factory=OperationRunner)
     stopping: threading.Event = field(default_factory=threading.Event)  # streams end when it is set
     _readers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MOST_READERS))

@@ -33,13 +33,14 @@ class Visitor:
     """`csrf` is the token that forms and scripts of a browser send along with every change.
 
     `via` is how they were recognised: by the token of a program, by the cookie of a browser, or by the program that
-    Stepwell is mounted in.
+    Stepwell is mounted in. `session` is what signing out ends: it has a value with a cookie.
     """
 
     name: str
     role: Role
     via: Via = "host"
     csrf: str = ""
+    session: str = ""
 
     def may(self, role: Role) -> bool:
         return self.role >= role

@@ -29,6 +29,7 @@ class RequestOptions(TypedDict, total=False):
     bypass_steps: Sequence[str | DeclaredStep[Any]]
     identity: Literal["unique", "hash"]
     key: str | None
+    who: str | None  # starts it by hand: it is recorded as an operation, with the reason
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

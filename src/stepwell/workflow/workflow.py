@@ -217,7 +217,7 @@ class Workflow(Generic[C]):
 
         `bypass_steps` are skippable steps that are created Skipped. By default, every request is a workflow of its own
         (`identity="unique"`); with `identity="hash"`, the same context and bypassed steps are a conflict; with `key`,
-        the same key is.
+        the same key is. With `who`, a person starts it by hand: it is recorded as an operation, with the `reason`.
         """
         template, start = self.prepared(context, request)
         starter = self._workflows.app.workflow_engine.starter
@@ -239,6 +239,7 @@ class Workflow(Generic[C]):
             tags=checked.tags,
             bypass_steps=checked.bypass_steps,
             identity=identity_of(template, checked),
+            who=request.get("who"),
             content_hash=declared.check().content_hash(),
         )
 

@@ -183,6 +183,66 @@ def test_handlers_keep_their_own_order_and_do_not_wait_for_default_steps(engine:
     assert engine.states("first", "second", "busy") == dict.fromkeys(("first", "second", "busy"), "Completed")
 
 
+@pytest.mark.parametrize("when", ["before its parent runs", "while its parent waits"])
+def test_a_handler_that_waits_cannot_run_behind_a_dormant_one_that_is_added_before_it(
+    engine: Engine, when: str
+) -> None:
+    """It was retried by hand. Its parent would wait for it for ever."""
+    engine.plant("root(child, !filler > !behind)", group=GROUP)
+    engine.app.skip(engine.refs["filler"], who="tester")
+    engine.app.cancel(engine.refs["behind"], who="tester")
+    engine.app.retry(engine.refs["behind"], who="tester")
+    engine.tick()
+    assert (engine["behind"].state, engine["behind"].reason) == ("Pending", "operator")
+    with engine.worker(slots=1) as runner:
+        if when == "while its parent waits":
+            run_level(engine, runner, "root")
+        engine.add("front", parent=engine.refs["root"], type="resolve-exception", index=1)
+        engine.tick()
+        assert engine.reasons("front", "behind") == {"front": "dormant", "behind": "predecessor_failed"}
+    assert engine.app.sweep() == []
+    engine.settle()
+    assert engine.states("root", "front", "behind") == {
+        "root": "Completed", "front": "NotRunnable", "behind": "NotRunnable",
+    }  # fmt: skip
+
+
+def test_a_handler_behind_one_that_was_added_later_runs_after_it_when_the_block_fails(engine: Engine) -> None:
+    engine.plant("root(bad:fail, !filler > !behind)", group=GROUP)
+    engine.app.skip(engine.refs["filler"], who="tester")
+    engine.app.cancel(engine.refs["behind"], who="tester")
+    engine.app.retry(engine.refs["behind"], who="tester")
+    engine.tick()
+    engine.add("front", parent=engine.refs["root"], type="resolve-exception", index=1)
+    engine.settle()
+    assert engine.path("behind")[-5:] == ["NotRunnable", "Pending", "Dispatched", "Running", "Completed"]
+    assert engine.states("root", "front") == {"root": "Failed", "front": "Completed"}
+    ended, started = engine["front"].completed_at, engine["behind"].started_at
+    assert ended is not None
+    assert started is not None
+    assert ended <= started
+
+
+def test_a_handler_that_is_added_after_the_promotion_is_promoted_too_and_keeps_its_place(engine: Engine) -> None:
+    engine.plant("root(bad:fail, busy, !running > !behind)", group=GROUP)
+    with engine.worker() as runner:
+        run_level(engine, runner, "root")
+        bad, busy = engine.claim(runner, "bad", "busy")
+        run(runner, bad)
+        (handler,) = engine.claim(runner, "running")
+        engine.add("late", parent=engine.refs["root"], type="resolve-exception", index=1)
+        engine.tick()
+        assert (engine["late"].state, engine["behind"].state) == ("Dispatched", "Pending")
+        run(runner, handler)
+        engine.tick()
+        assert engine.state("behind") == "Pending"
+        run_level(engine, runner, "late")
+        run_level(engine, runner, "behind")
+        run(runner, busy)
+    engine.settle()
+    assert engine.states("running", "late", "behind") == dict.fromkeys(("running", "late", "behind"), "Completed")
+
+
 def test_the_outcome_of_a_handler_never_decides_its_parent(engine: Engine) -> None:
     engine.plant("root(bad:fail, slow, !handler:fail)", group=GROUP)
     with engine.worker() as runner:

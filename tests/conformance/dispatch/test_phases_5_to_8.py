@@ -215,6 +215,27 @@ def test_a_child_put_behind_one_that_ended_badly_becomes_not_runnable_before_its
     assert engine.states("root", "beside") == {"root": "Failed", "beside": "Completed"}
 
 
+@pytest.mark.parametrize("what", ["a step is put before it", "its workflow is paused"])
+@pytest.mark.parametrize("line", ["root(front > behind)", "front > behind"])
+def test_a_step_that_is_retried_behind_a_failure_becomes_not_runnable_whatever_happens_before_the_next_tick(
+    engine: Engine, line: str, what: str
+) -> None:
+    engine.plant(line, group=GROUP)
+    for label in ("front", "behind"):
+        engine.app.cancel(engine.refs[label], who="tester")
+    engine.tick()
+    engine.app.retry(engine.refs["behind"], who="tester")
+    if what == "its workflow is paused":
+        engine.app.pause_workflow(engine.refs["behind"], who="tester")
+    elif "root" in engine.refs:
+        engine.add("late", parent=engine.refs["root"], index=1)
+    else:
+        engine.add("late", block=engine["front"].block_uuid, index=1)
+    engine.tick()
+    assert (engine["behind"].state, engine["behind"].reason) == ("NotRunnable", "predecessor_failed")
+    assert engine.app.sweep() == []
+
+
 # 8: exhausted retries ---------------------------------------------------------------------------------------
 
 

@@ -246,3 +246,20 @@ def test_a_parent_of_ten_thousand_children_names_some_and_counts_the_rest(engine
         assert root.condition == "dispatch_after"
         assert explanation.expected_at == engine.clock.now() + timedelta(seconds=60)
         assert not explanation.is_complete  # only some of the children were examined
+
+
+@pytest.mark.slow
+def test_the_root_cause_is_found_above_and_behind_ten_thousand_cancelled_steps(engine: Engine) -> None:
+    refs = engine.app.enqueue_many(_chain_of_parents())
+    (after,) = engine.app.enqueue_many([NewStep(action="behave", depends_on=[refs[0]])])
+    engine.app.cancel(refs[0], who="tester")
+    with engine.worker(), counted_statements(engine.app) as count:
+        engine.app.dispatcher().run_until_quiet(max_rounds=100)
+        for ref in (after, refs[-1]):
+            count[0] = 0
+            explanation = engine.app.explain(ref)
+            assert count[0] < 25
+            assert [(root.steps, root.advice) for root in explanation.roots] == [
+                ((refs[0].id,), (f"stepwell retry {refs[0].id}",))
+            ]
+            assert explanation.is_complete

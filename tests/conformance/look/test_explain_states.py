@@ -117,12 +117,13 @@ def test_a_running_step_of_a_silent_worker_says_since_when_and_when_it_is_rescue
         assert explain(engine, "step").obstacles == []
         heard = engine.clock.now()
         engine.clock.advance(ALIVE_SECONDS)
-        message = explain(engine, "step").summary
+        message = explain(engine, "step").obstacles[0].message
         assert f"since {heard:%Y-%m-%d %H:%M:%S} UTC: dead since {engine.clock.now():%Y-%m-%d %H:%M:%S} UTC" in message
         assert "the reaper returns this step to Pending" in message
-        assert [found.message for found in explain(engine, "behind").roots if found.condition == "heartbeat"] == [
-            message
-        ]
+        for label in ("step", "behind"):
+            then = "no live worker serves queue 'default' and action 'behave'"
+            roots = {(found.condition, found.message, found.is_later) for found in explain(engine, label).roots}
+            assert roots == {("heartbeat", message, False), ("workers", then, label == "step")}
         assert engine.app.reaper().round().rescued == [engine.refs["step"].id]
 
 
@@ -319,17 +320,20 @@ def test_a_cancelled_step_whose_process_holds_the_lease_says_so_and_so_does_what
         (held,) = engine.claim(runner, "held")
         engine.app.cancel(engine.refs["held"], who="tester")
         engine.tick()
-        found = root(engine, "held")
-        assert (found.condition, found.advice) == ("lease", ())
+        found, retry = explain(engine, "held").roots
+        assert (found.condition, found.advice, found.is_later) == ("lease", (), False)
         assert f"its process still holds the lease (worker {runner.worker.id})" in found.message
-        assert root(engine, "behind") == found
+        assert (retry.advice[0], retry.is_later) == (f"stepwell retry {held.step_id}", True)
+        assert f"; after that: {retry.message}" in explain(engine, "held").summary
+        assert explain(engine, "behind").roots == [found, retry]
         engine.clock.advance(ALIVE_SECONDS)
         assert "the reaper releases the lease" in explain(engine, "held").summary
         runner._finisher.release_lease(held)
+        runner.worker.heartbeat()
         assert root(engine, "held").advice[0] == f"stepwell retry {held.step_id}"
 
 
-def test_a_retry_that_a_held_lease_below_would_refuse_is_not_advised(engine: Engine) -> None:
+def test_a_retry_that_a_held_lease_below_would_refuse_is_advised_only_for_afterwards(engine: Engine) -> None:
     engine.plant("root(mid(held)), behind<root", group=GROUP)
     with engine.worker() as runner:
         run_level(engine, runner, "root")
@@ -340,7 +344,10 @@ def test_a_retry_that_a_held_lease_below_would_refuse_is_not_advised(engine: Eng
         assert engine.states("mid", "held", "behind") == {
             "mid": "Cancelled", "held": "Cancelled", "behind": "NotRunnable",
         }  # fmt: skip
-        assert [found.condition for found in explain(engine, "root").roots] == ["lease"]
+        assert [(found.condition, found.advice, found.is_later) for found in explain(engine, "root").roots] == [
+            ("lease", (), False),
+            ("ended", (f"stepwell retry {engine.refs['root'].id}",), True),
+        ]
         runner._finisher.release_lease(held)
         assert root(engine, "behind").advice[0] == f"stepwell retry {engine.refs['root'].id}"
         engine.app.retry(engine.refs["root"], who="tester")

@@ -128,3 +128,15 @@ def test_the_estimate_is_what_waits_at_the_pace_of_the_last_minutes(engine: Engi
     assert estimate.seconds is not None
     assert estimate.seconds > 0
     assert app.figures.oldest_ready() == waiting_since
+
+
+def test_nothing_is_emptied_while_dispatching_is_paused(engine: Engine) -> None:
+    engine.plant("one, two")
+    engine.settle()
+    engine.app.enqueue("nobody knows it")
+    engine.app.breaker.pause("ann")
+    paused = engine.app.figures.estimate()
+    assert (paused.waiting, paused.seconds) == (1, None)
+    assert paused.per_minute > 0
+    engine.app.breaker.resume("ann")
+    assert engine.app.figures.estimate().seconds is not None

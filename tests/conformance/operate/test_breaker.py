@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -11,6 +12,7 @@ import pytest
 from stepwell import ActionRefused, NewStep, Stepwell
 from stepwell.dispatch import tick as ticks
 from stepwell.dispatch.phases import process_marks
+from stepwell.operate.breaker import BreakerState
 from stepwell.store.engine import settings
 from stepwell.testing import behave
 from tests.conformance.support.engine import Engine
@@ -134,6 +136,51 @@ def test_the_database_refuses_any_value_of_the_breaker_but_true_and_false(engine
     assert engine.app.breaker.state().dispatching
 
 
+def test_a_planned_end_is_reported_once_it_is_over_and_resumes_nothing(engine: Engine) -> None:
+    engine.app.breaker.pause("alice", "deploy 17", planned=timedelta(minutes=20))
+    end = engine.clock.now() + timedelta(minutes=20)
+    state = engine.app.breaker.state()
+    assert (state.planned, state.planned_end, state.late(engine.clock.now())) == (timedelta(minutes=20), end, None)
+    engine.clock.advance(38 * 60)
+    state = engine.app.breaker.state()
+    assert not state.dispatching
+    assert state.late(engine.clock.now()) == timedelta(minutes=18)
+    engine.plant("ready")
+    (obstacle,) = [o for o in engine.app.explain(engine.refs["ready"]).obstacles if o.condition == "breaker"]
+    assert f"planned until {end:%Y-%m-%d %H:%M:%S} UTC" in obstacle.message
+    engine.app.breaker.resume("bob")
+    state = engine.app.breaker.state()
+    assert (state.planned_end, state.late(engine.clock.now())) == (None, None)
+    engine.app.breaker.pause("alice", "again")
+    assert engine.app.breaker.state().planned_end is None
+
+
+def test_a_switch_by_plain_sql_has_nothing_of_the_switch_before(engine: Engine) -> None:
+    def switch(value: str, more: str = "") -> BreakerState:
+        engine.change(f"UPDATE steps_settings SET value = :value{more} WHERE name = 'can_dispatch_steps'", value=value)
+        return engine.app.breaker.state()
+
+    engine.app.breaker.pause("alice", "deploy 17", planned=1200)
+    paused = engine.app.breaker.state()
+    assert switch("false") == paused, "nothing was switched"
+    assert switch("true").changed_by == "plain SQL"
+    again = switch("false")
+    assert (again.dispatching, again.changed_by, again.reason, again.planned_end) == (False, "plain SQL", None, None)
+    assert again.changed_at != paused.changed_at
+    engine.app.breaker.resume("bob", "done")
+    assert engine.app.breaker.state().changed_by == "operator:bob"
+    named = switch("false", ", changed_by = 'dba', reason = 'vacuum'")
+    assert (named.changed_by, named.reason) == ("dba", "vacuum")
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("planned", [0, -5, float("nan"), float("inf"), 1e12, "20m", True])
+def test_a_planned_end_is_a_duration_above_zero(engine: Engine, planned: Any) -> None:
+    with pytest.raises(ActionRefused, match="not a duration above 0; nothing changed"):
+        engine.app.breaker.pause("alice", planned=planned)
+    assert engine.app.breaker.state().dispatching
+
+
 @pytest.mark.one_database
 def test_pausing_needs_a_name(engine: Engine) -> None:
     with pytest.raises(ActionRefused):
@@ -225,6 +272,17 @@ def test_a_drain_does_not_forget_who_had_paused_before(engine: Engine) -> None:
     assert engine.app.breaker.state().changed_by == "operator:alice"
 
 
+def test_a_drain_of_what_is_paused_moves_the_planned_end_and_records_it(engine: Engine) -> None:
+    engine.app.breaker.pause("alice", "deploy")
+    assert engine.app.breaker.drain("bob", planned=600).safe
+    state = engine.app.breaker.state()
+    end = engine.clock.now() + timedelta(minutes=10)
+    assert (state.changed_by, state.reason, state.planned_end) == ("operator:alice", "deploy", end)
+    newest = engine.app.operations.newest(limit=1)[0]
+    assert (newest.kind, newest.actor) == ("pause", "operator:bob")
+    assert newest.parameters == {"planned_end": end.isoformat()}
+
+
 # From another process, in the middle of it --------------------------------------------------------------------
 
 _DISPATCHES = """
@@ -270,7 +328,8 @@ def test_a_pause_that_comes_in_the_middle_of_a_tick_holds(engine: Engine, monkey
     """The breaker is read with the dispatch itself, not only when the tick begins."""
 
     def paused_meanwhile(tx: Any, *arguments: Any) -> int:
-        settings.set_breaker(tx, value="false", actor="operator:alice", reason=None, now=engine.clock.now())
+        now = engine.clock.now()
+        settings.set_breaker(tx, value="false", actor="operator:alice", reason=None, now=now, planned_end=None)
         return process_marks(tx, *arguments)
 
     monkeypatch.setattr(ticks, "process_marks", paused_meanwhile)

@@ -223,6 +223,114 @@ def test_below_a_parent_that_was_completed_or_skipped_by_hand_a_retry_is_refused
     refuse_retry(engine, "b", r"its ancestor step \d+ \(two\) has ended \(Skipped")
 
 
+# The order of retries -------------------------------------------------------------------------------------------------
+
+
+def end_both(engine: Engine, how: str) -> None:
+    """`bad` fails, what waits for it cannot run any more, and then `root` ends for a reason of its own."""
+    with engine.worker() as runner:
+        bad, root = engine.claim(runner, "bad", "root")
+        finisher = Finisher(engine.app.database)
+        failed(finisher, bad, "no")
+        engine.tick()
+        if how == "raise":
+            failed(finisher, root, "no")
+        else:
+            returned(finisher, root, None)
+            engine.app.transition_to(engine.refs["root"], State(how), who="ann")
+        engine.tick()
+
+
+@pytest.mark.parametrize("order", ["bad root", "root bad"])
+@pytest.mark.parametrize("how", ["raise", "Failed", "Stopped", "Cancelled"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bad, root(waits<bad)",
+        "bad, root(waits<bad > later)",
+        "bad, root(waits<bad(below), after<waits)",
+        "bad, root(mid(waits<bad))",
+        "bad, root(beside, waits<bad, !handler)",
+    ],
+)
+def test_what_waits_below_an_ancestor_runs_in_whatever_order_both_are_retried(
+    engine: Engine, line: str, how: str, order: str
+) -> None:
+    """Nothing is revived below a step that has ended: what failed outside was retried first, and only a skip helped."""
+    engine.plant(line)
+    end_both(engine, how)
+    for label in order.split():
+        retry(engine, label)
+        engine.settle()
+    assert all_completed(engine, "handler")
+    assert engine.app.sweep() == []
+
+
+@pytest.mark.parametrize("action", ["skip", "complete"])
+def test_what_waits_below_an_ancestor_is_revived_with_it_after_the_failure_was_concluded(
+    engine: Engine, action: str
+) -> None:
+    engine.plant("bad, root(waits<bad)")
+    end_both(engine, "raise")
+    getattr(engine.app, action)(engine.refs["bad"], who="ann")
+    assert engine.state("waits") == "NotRunnable"
+    assert retry(engine, "root") == {"root", "waits"}
+    engine.settle()
+    assert all_completed(engine, "bad")
+
+
+def test_what_still_stands_behind_a_failure_is_not_revived_with_its_parent(engine: Engine) -> None:
+    engine.plant("bad, root(waits<bad)")
+    end_both(engine, "raise")
+    assert retry(engine, "root") == {"root"}
+    assert engine.state("waits") == "NotRunnable"
+
+
+@pytest.mark.parametrize("order", ["bad front", "front bad"])
+def test_what_waits_below_a_step_that_could_not_run_runs_in_whatever_order_both_are_retried(
+    engine: Engine, order: str
+) -> None:
+    engine.plant("bad:fail, front:fail, root<front(waits<bad > later)")
+    engine.settle()
+    mend(engine, "bad", "front")
+    for label in order.split():
+        retry(engine, label)
+        engine.settle()
+    assert all_completed(engine)
+
+
+@pytest.mark.parametrize("end", [State.CANCELLED, State.FAILED, State.STOPPED])
+def test_a_parent_that_ended_by_itself_is_retried_before_its_cancelled_children(engine: Engine, end: State) -> None:
+    """Each refused until the other was retried, so that only a skip of the children helped."""
+    engine.plant("root(a, b)")
+    with engine.worker() as runner:
+        (claim,) = engine.claim(runner, "root")
+        returned(Finisher(engine.app.database), claim, None)
+        for label in ("a", "b"):
+            engine.app.cancel(engine.refs[label], who="ann")
+        engine.app.transition_to(engine.refs["root"], end, who="ann")
+        engine.tick()
+    refuse_retry(engine, "a", r"its ancestor step \d+ \(root\) has ended")
+    assert retry(engine, "root") == {"root"}
+    assert engine.state("root") == "Running"
+    engine.settle()
+    assert engine.reasons() == {"root": "children_failed", "a": "operator", "b": "operator"}
+    assert retry(engine, "a") == {"a", "root"}
+    assert retry(engine, "b") == {"b"}
+    engine.settle()
+    assert all_completed(engine)
+
+
+def test_the_refusal_of_a_retry_names_what_waits_for_a_failure_elsewhere(engine: Engine) -> None:
+    engine.plant("bad:fail, root(waits<bad)")
+    engine.settle()
+    mend(engine, "bad")
+    refuse_retry(engine, "root", r"\(waits\) waits for a step that failed. Retry that one")
+    assert retry(engine, "bad") == {"bad", "root", "waits"}
+    engine.settle()
+    assert all_completed(engine)
+
+
 # What cannot be retried -----------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from stepwell.events import FailureNotification, GroupStalled, StepRescued
 from stepwell.operate.dead_leases import RESCUE_SPREAD_SECONDS
 from stepwell.operate.reaper import (
     DEAD_WORKER_RETENTION_SECONDS,
+    ROUND_SECONDS,
     STALLED_SECONDS,
     UNCLAIMED_SECONDS,
 )
@@ -202,6 +203,53 @@ def test_two_reapers_rescue_a_step_once(engine: Engine) -> None:
     assert engine["step"].rescues == 1
 
 
+def test_a_rescued_step_needs_no_tick_before_a_worker_may_claim_it(engine: Engine) -> None:
+    """A dispatcher may have died with the lock of its group."""
+    engine.plant("step", group=GROUP)
+    with engine.worker() as runner:
+        engine.claim(runner, "step")
+        _die(engine)
+        assert engine.app.reaper().round().rescued == [engine["step"].id]
+        (row,) = engine.app.database.read(lambda tx: tx.fetch("SELECT status FROM steps_agenda", {}))
+        assert row == {"status": "open"}
+
+
+def test_the_steps_of_a_dead_worker_are_rescued_in_one_transaction(engine: Engine) -> None:
+    """It may hold hundreds: with a transaction each, most of them would wait for a second."""
+    labels = [f"step{number}" for number in range(20)]
+    engine.plant(", ".join(labels), group=GROUP)
+    with engine.worker(slots=len(labels)) as runner:
+        engine.tick()
+        assert len(runner.claim(len(labels))) == len(labels)
+        _die(engine)
+        commits: list[str] = []
+        engine.app.database.watch = lambda moment, tx: commits.append(moment)
+        assert len(engine.app.reaper().round().rescued) == len(labels)
+        engine.app.database.watch = None
+        assert commits.count("after") < 5
+
+
+def test_a_step_that_cannot_be_rescued_keeps_no_other_from_it(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    engine.plant("first, bad, last", group=GROUP)
+    with engine.worker(slots=3) as runner:
+        engine.tick()
+        assert len(runner.claim(3)) == 3
+        _die(engine)
+        reaper = engine.app.reaper()
+        bad = engine["bad"].id
+
+        def limit_of(tx: Any, step_id: int) -> int:
+            if step_id == bad:
+                raise ValueError("a row of plain SQL")
+            return 3
+
+        reaper._dead_leases._limit_of = limit_of
+        assert sorted(reaper.round().rescued) == sorted(engine[label].id for label in ("first", "last"))
+        assert engine.state("bad") == "Running"
+        assert f"cannot end the lease of step {bad}" in caplog.text
+        assert engine.app.reaper().round().rescued == [bad]
+
+
 def test_a_worker_whose_heartbeat_comes_at_the_last_moment_keeps_its_step(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +299,20 @@ def test_a_reaper_that_was_suspended_waits_for_half_of_the_longest_lease(engine:
             runner.worker.heartbeat()
         engine.clock.advance(1000)
         assert reaper.round(()) == 3.0
+
+
+def test_the_reaper_runs_when_a_lease_expires_without_another_heartbeat(engine: Engine) -> None:
+    engine.plant("step", group=GROUP)
+    with engine.worker() as dead, engine.worker() as living:
+        engine.claim(dead, "step")
+        engine.clock.advance(ALIVE_SECONDS - 2.0)
+        living.worker.heartbeat()
+        reaper = ReaperPart(engine.app.reaper(), engine.app.database)
+        pause = reaper.round(())
+        assert 2.0 < pause < 2.5
+        engine.clock.advance(pause + 0.001)
+        assert reaper.round(()) == ROUND_SECONDS
+        assert engine["step"].reason == "rescued"
 
 
 # What nobody took, and what nobody released -----------------------------------------------------------------------

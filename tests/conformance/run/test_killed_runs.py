@@ -10,6 +10,7 @@ import pytest
 
 from stepwell import Job, NewStep, Stepwell
 from stepwell.define.transport import to_wire
+from stepwell.run import finish
 from stepwell.run.ending import Ending
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import PROCESS_SECONDS, Engine, other_app
@@ -99,3 +100,27 @@ def test_a_run_that_was_thought_dead_adds_no_children_to_the_run_that_came_after
         2,
         1,
     )
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_run_suspended_between_the_record_of_compute_and_the_next_stage_asks_for_its_lease_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    engine.plant("step")
+    time = [0.0]
+    monkeypatch.setattr(finish, "since_boot", lambda: time[0])
+    with engine.worker() as runner:
+        finisher, database = runner._finisher, engine.app.database
+        (claim,) = engine.claim(runner, "step")
+
+        def be_suspended(moment: str, tx: object) -> None:
+            if moment == "after":
+                database.watch = None
+                time[0] += database.lease_seconds
+                if is_lost:
+                    finisher.hand_back(claim)
+
+        database.watch = be_suspended
+        assert finisher.record(claim, "complete", "1", []) is not is_lost
+        if not is_lost:
+            finisher.write(claim, Ending(verb="finish", response="1"))

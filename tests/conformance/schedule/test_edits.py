@@ -225,8 +225,9 @@ def test_everything_that_is_wrong_is_reported_at_once(reports: Stepwell) -> None
     with pytest.raises(InvalidSchedule) as error:
         reports.schedules.create("s", "0 25 * * *", "repot", who="alice", max_retry=0)
     assert all(word in str(error.value) for word in ("25", "repot", "max_retry"))
-    with pytest.raises(InvalidSchedule, match="parameters"):
+    with pytest.raises(InvalidSchedule, match="parameters") as misfit:
         create(reports, params={"unknown": 1})
+    assert str(misfit.value).count("nothing was written") == 1
     create(reports)
     with pytest.raises(InvalidSchedule, match="exists already"):
         create(reports)

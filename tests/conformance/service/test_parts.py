@@ -6,8 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from stepwell import Stepwell
 from stepwell.dispatch.sweep_part import BUSY_SECONDS, SWEEP_SECONDS, SweepPart
+from stepwell.model.errors import DatabaseUnavailable
 from stepwell.service.crew import Crew
 from stepwell.service.part import Part
 from stepwell.testing import ManualClock
@@ -104,3 +107,22 @@ def test_the_sweep_returns_soon_to_a_group_that_has_marks(engine: Engine) -> Non
     engine.clock.advance(BUSY_SECONDS)
     assert part.round(()) == SWEEP_SECONDS - BUSY_SECONDS
     assert part.report() == "1 repaired by the sweep"
+
+
+def test_an_outage_ends_no_part_that_opens_or_closes(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of one part is the end of its process."""
+    worker, *beside = app.parts.all(app.worker(slots=1))
+
+    def away(*arguments: object, **options: object) -> None:
+        raise DatabaseUnavailable("the server is restarting")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(app.database, "transact", away)
+        for part in [*beside, worker]:
+            part.open()
+            part.close()
+    for part in beside:
+        part.open()
+        part.round(())
+        part.close()
+    assert app.retention.status().keep_days == 30

@@ -15,11 +15,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench.large_workflow import Large, questions
 from bench.million import QUESTIONS, reads_of
 from bench.rows import behind_the_triggers
 from bench.shapes import blocked, finished
 from stepwell import NewStep, Stepwell
+from stepwell.look import outline
 from stepwell.look.lists import BUDGET
+from stepwell.look.outline import WINDOW
 from stepwell.store import Transaction
 from stepwell.store.engine import ticks
 from stepwell.store.sqlite.transaction import adapt, parts_of
@@ -40,7 +43,7 @@ LARGE = ("steps", "step_transitions", "step_dependencies", "steps_unconcluded", 
 
 # What workflows, operators and their operations do, and the tables that grow with it.
 OF_WORKFLOWS = (
-    "decisions", "gates", "inputs", "operations", "operator", "past", "settling", "templates", "workflows",
+    "decisions", "gates", "inputs", "operations", "operator", "outlines", "past", "settling", "templates", "workflows",
 )  # fmt: skip
 LARGE_OF_WORKFLOWS = (
     *LARGE, "steps_workflows", "steps_workflow_transitions", "step_answers", "steps_operations",
@@ -52,9 +55,9 @@ WITH_IDS_OF_WORKFLOWS = {
     "lock_for_new_steps", "template_steps", "workflow", "workflow_at", "workflow_exists", "workflow_transitions",
     "workflow_versions", "workflow_ids_between",
 }  # fmt: skip
-BEFORE_A_WORKFLOW = {"newest_workflows"}
-# It reads an index from its end, and stops at its limit.
-NEWEST_FIRST = {"newest_workflows"}
+BEFORE_A_WORKFLOW = {"newest_workflows", "listed_workflows"}
+# They read an index from its end, and stop at their limit.
+NEWEST_FIRST = {"newest_workflows", "listed_workflows"}
 NOT_LARGE = {
     "newest_operations",  # the same
     "delete_items_of_previews", "delete_previews",  # the index of previews, which are deleted after a day
@@ -72,11 +75,11 @@ NUMBERS = {
     "parent_step_id", "duration_ms", "slots", "pid", "done", "total", "high", "margin", "spare", "most", "max_retries",
     "timeout", "cooldown", "concurrency_limit", "maximum", "batch", "fan", "weight", "max_running",
     "after", "operation", "undone", "undo_of", "because_of", "step_id", "pace", "job_id", "keep_days", "archive_days",
-    "position", "workflow_count", "step_count", "deleted_to",
+    "position", "workflow_count", "step_count", "deleted_to", "window",
 }  # fmt: skip
 TIMES = {
     "now", "at", "due_at", "next_at", "before", "deadline", "dispatch_after", "alive_until", "heartbeat_at",
-    "keys_before", "slot", "until", "cutoff",
+    "keys_before", "slot", "until", "cutoff", "planned_end",
 }  # fmt: skip
 UUIDS = {"rerun_of", "block", "workflow", "workflow_id", "block_uuid", "child_block", "uuid"}
 FLAGS = {
@@ -205,6 +208,25 @@ def test_no_figure_and_no_list_reads_all_steps(crowded: Stepwell, analyzed: bool
         "count by an argument that none has": 3 * BUDGET,
     }
     assert {name: number for name, number in reads.items() if number > most[name]} == {}
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])
+def test_a_page_of_a_large_workflow_reads_a_chunk_of_its_steps(
+    crowded: Stepwell, analyzed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A root whose children are an eighth of the finished and a quarter of the blocked steps."""
+    if analyzed:
+        _analyze(crowded)
+    monkeypatch.setattr(outline, "CHUNK", 1_000)
+    root = crowded.lists.steps(state="Running", limit=1).rows[0]
+    first = crowded.lists.steps(parent=root.id, limit=1).rows[0]
+    asked = questions(Large(map=root.uuid, tree=root.uuid, first_child=first.id))
+    per_row = 60 if _is_sqlite(crowded) else 1  # it groups them
+    reads = {name: reads_of(crowded, question) // per_row for name, question in asked.items()}
+    # The size, the chunk and a page with the histories of its steps; an opened stack looks through a window as well.
+    # And the badge of the navigation has read all failures.
+    most = 2 * WINDOW + 2_000 + FINISHED // 20
+    assert {name: number for name, number in reads.items() if number > most} == {}
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["before-statistics", "with-statistics"])

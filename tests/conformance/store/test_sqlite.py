@@ -15,7 +15,7 @@ import pytest
 from stepwell import NewStep, Stepwell
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.store import Transaction, database
-from stepwell.store.sqlite import checkpoints
+from stepwell.store.sqlite import checkpoints, lock_holders
 from stepwell.store.sqlite import connections as sqlite
 from stepwell.store.sqlite.connection import BUSY_SECONDS, KEPT_BYTES
 from stepwell.store.sqlite.connections import SqliteConnections
@@ -392,3 +392,22 @@ def test_texts_and_numbers_may_be_of_a_kind_of_their_own(app: Stepwell) -> None:
     first = app.enqueue("nobody", key=Text("one"))
     assert app.enqueue("nobody", key=Text("one")) == first
     assert app.step(app.enqueue("nobody", parent=Number(first.id))).parent_step_id == first.id
+
+
+@pytest.mark.skipif(not lock_holders.LOCKS.exists(), reason="locks are listed by Linux only")
+def test_asking_for_a_suspended_writer_leaves_no_deleted_file_open(url: str, file: Path) -> None:
+    for _ in range(3):
+        with Stepwell(url) as app:
+            app.enqueue("work")
+            assert app.database.suspended_writer() is None
+            open_files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+            assert [name for name in open_files if name == f"{file}-shm (deleted)"] == []
+
+
+def test_no_version_of_a_database_is_that_of_an_earlier_opening(app: Stepwell) -> None:
+    seen = {app.database.data_version()}
+    for _ in range(3):
+        app.close()
+        app.open()
+        seen.add(app.database.data_version())
+    assert len(seen) == 4

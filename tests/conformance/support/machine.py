@@ -160,9 +160,10 @@ class Machine(RuleBasedStateMachine):
         workflow = object()
         for parent, index, handler, after in shape:
             kind = "resolve-exception" if handler else "default"
+            extra = self.draw_extra()
             drafts.append(
                 NewStep(
-                    action=ACTION,
+                    **extra,
                     parent=None if parent is None else drafts[parent],
                     index=index,
                     type="resolve-exception" if handler else "default",
@@ -175,8 +176,12 @@ class Machine(RuleBasedStateMachine):
             block = object() if above is None else self.child_block(above)
             edges = tuple(nodes[number] for number in after)
             due = self.due(delay if nodes else 0.0)
-            nodes.append(Node(0, above, block, index, kind, edges, workflow=workflow, max_retries=1, due=due))
+            nodes.append(Node(0, above, block, index, kind, edges, workflow=workflow, max_retries=1, due=due, **extra))
         return self.create(drafts, nodes)
+
+    def draw_extra(self) -> dict[str, Any]:
+        """Settings of a step that decide who can run it, and beside what."""
+        return {"action": ACTION}
 
     def child_block(self, node: Node) -> object:
         node.child_block = node.child_block or object()
@@ -188,8 +193,9 @@ class Machine(RuleBasedStateMachine):
     @rule(target=steps, handler=st.booleans(), delay=delays)
     def create_root(self, handler: bool, delay: float) -> Any:
         kind = HANDLER if handler else "default"
-        draft = NewStep(action=ACTION, type=kind, delay=delay or None, max_retries=1)  # type: ignore[arg-type]
-        node = Node(0, None, object(), 1, kind, workflow=object(), max_retries=1, due=self.due(delay))
+        extra = self.draw_extra()
+        draft = NewStep(**extra, type=kind, delay=delay or None, max_retries=1)  # type: ignore[arg-type]
+        node = Node(0, None, object(), 1, kind, workflow=object(), max_retries=1, due=self.due(delay), **extra)
         return self.create([draft], [node])
 
     @rule(
@@ -242,10 +248,11 @@ class Machine(RuleBasedStateMachine):
         home = above or like
         assert home is not None
         edges = tuple(self.model.nodes[number] for number in after)
-        node = Node(0, above, shared, index or 1, kind, edges, trigger_rule, home.workflow, max_retries=1)
+        extra = self.draw_extra()
+        node = Node(0, above, shared, index or 1, kind, edges, trigger_rule, home.workflow, max_retries=1, **extra)
         node.due = self.due(delay)
         settings: dict[str, Any] = {"index": index, "type": kind, "depends_on": after, "trigger_rule": trigger_rule}
-        return self.create([NewStep(action=ACTION, max_retries=1, delay=delay or None, **settings, **place)], [node])
+        return self.create([NewStep(max_retries=1, delay=delay or None, **extra, **settings, **place)], [node])
 
     # dispatching --------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,9 @@ class Node:
     retries: int = 0
     children: list[Node] = field(default_factory=list)
     child_block: object = None
+    action: str = ""
+    queue: str = "default"
+    concurrency_key: str | None = None
 
     @property
     def over(self) -> bool:
@@ -80,6 +83,7 @@ class Model:
         self.nodes: dict[int, Node] = {}
         self.blocks: dict[object, list[Node]] = {}
         self.paused: set[object] = set()
+        self.lanes: dict[tuple[str, str], datetime] = {}  # until when a worker serves them; empty: all are served
 
     def states(self) -> dict[int, tuple[State, str | None]]:
         return {node.id: (node.state, node.reason) for node in self.nodes.values()}
@@ -159,12 +163,24 @@ class Model:
                 return all(other.concluded for other in node.after)
             case "all_ended":
                 return all(other.over for other in node.after)
-            case "any_concluded":
-                return any(other.concluded for other in node.after)
+            case "any_concluded":  # a skipped one counts once all have ended
+                completed = any(other.concluded and other.state is State.COMPLETED for other in node.after)
+                return completed or (any(o.concluded for o in node.after) and all(o.over for o in node.after))
         return True
 
     def eligible(self, now: datetime) -> list[Node]:
-        return [n for n in self.nodes.values() if self.ready(n) and (n.due is None or n.due <= now)]
+        due = [n for n in self.nodes.values() if self.ready(n) and (n.due is None or n.due <= now)]
+        return [n for n in due if self._has_worker(n, now) and not self._is_key_taken(n)]
+
+    def _has_worker(self, node: Node, now: datetime) -> bool:
+        return not self.lanes or ((until := self.lanes.get((node.queue, node.action))) is not None and until > now)
+
+    def _is_key_taken(self, node: Node) -> bool:
+        """Whether another step with its key, of which one may run, is dispatched or holds a lease."""
+        return node.concurrency_key is not None and any(
+            other.concurrency_key == node.concurrency_key and (other.leased or other.state is State.DISPATCHED)
+            for other in self.nodes.values()
+        )
 
     def unsatisfiable(self, node: Node) -> bool:
         """Behind a step that ended badly, so that it can never run unless an operator acts."""
@@ -393,9 +409,10 @@ class Model:
         if any(other.leased for other in revived):
             raise Refused("a lease is not released yet")
         stuck = [c for c in node.children if c.type == "default" and c.state in ENDED_BADLY]
-        if node.own_code_done and stuck and not any(child in revived for child in stuck):
+        by_children = (node.state, node.reason) == (State.FAILED, "children_failed")
+        if by_children and stuck and not any(child in revived for child in stuck):
             raise Refused("it would fail again at once")
-        asleep = [n for n in revived if n.type == HANDLER and n is not node and not (n.attempts or n.own_code_done)]
+        asleep = [n for n in revived if n.type == HANDLER and n is not node and not n.own_code_done]
         self._revive(revived, now)
         node.reason, node.due = "operator", None
         for handler in asleep:
@@ -410,7 +427,9 @@ class Model:
             if parent is None or parent not in whole:
                 return False
             went_with_it = node.state in ENDED_BADLY and node.reason in CASCADED
-            return went_with_it or (parent.own_code_done and node.type == "default" and node.state in FAILED)
+            failed_below = parent.own_code_done and node.type == "default" and node.state in FAILED
+            was_blocked = (node.state, node.reason) == (State.NOT_RUNNABLE, "predecessor_failed")
+            return went_with_it or failed_below or (was_blocked and not self.unsatisfiable(node))
 
         def with_what_is_in_front(node: Node) -> bool:
             return (
@@ -439,7 +458,7 @@ class Model:
     def copy(self) -> Model:
         """An independent copy."""
         twin = Model()
-        twin.paused = set(self.paused)
+        twin.paused, twin.lanes = set(self.paused), dict(self.lanes)
         for node in self.nodes.values():
             twin.nodes[node.id] = replace(node, children=[])
         for node in twin.nodes.values():

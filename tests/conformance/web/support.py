@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from starlette.testclient import TestClient
 
@@ -32,3 +32,28 @@ def browser(made: Application, name: str = "ann", **headers: str) -> TestClient:
     answer = made_client.post("/step-dispatcher/login", data={"code": code})
     assert answer.status_code == 303
     return made_client
+
+
+class Died(Exception):
+    """The process is dead. An `Exception`: one that is none would stop the event loop of the test."""
+
+
+class Death:
+    """Dies before or after a commit; from then on, nothing is read or written any more."""
+
+    def __init__(self, app: Stepwell, commit: int, moment: str = "before") -> None:
+        self._app, self._left, self._moment = app, commit, moment
+        self.has_come = False
+
+    def __enter__(self) -> Self:
+        self._app.database.watch = self._at
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._app.database.watch = None
+
+    def _at(self, moment: str, tx: Any) -> None:
+        self._left -= moment == self._moment
+        if self._left == 0 or self.has_come:
+            self.has_come = True
+            raise Died

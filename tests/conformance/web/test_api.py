@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -155,6 +157,14 @@ def test_a_bad_body_changes_nothing(api: TestClient, app: Stepwell, body: bytes,
     assert app.steps() == []
 
 
+def test_json_without_its_content_type_is_refused_with_the_one_to_send(api: TestClient, app: Stepwell) -> None:
+    form = {"content-type": "application/x-www-form-urlencoded"}  # what `curl -d` sends
+    answer = api.post("steps", content=b'{"action": "divide"}', headers=form)
+    assert answer.status_code == 400
+    assert "Content-Type: application/json" in answer.json()["help"]
+    assert app.steps() == []
+
+
 # Secrets ------------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +238,7 @@ def test_a_refusal_is_repeated_too_and_an_outage_leaves_nothing_behind(
     assert api.post("steps/9/retry", json={}, headers=key).status_code == 404
     assert api.post("steps/9/retry", json={}, headers=key).headers["idempotency-replayed"] == "true"
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise DatabaseUnavailable("the database is away")
 
     again = {"idempotency-key": "k-3"}
@@ -364,9 +374,21 @@ def test_the_breaker_says_who_and_why(api: TestClient, app: Stepwell) -> None:
     assert (paused["dispatching"], paused["changed_by"], paused["reason"]) == (
         False, "operator:ann-admin", "deploy 4.2",
     )  # fmt: skip
+    assert paused["planned_end"] is None
     assert api.get("safe-to-restart").json()["safe"]
     assert api.post("breaker/resume", json={}).json()["dispatching"]
     assert [kind for kind, *_ in kinds(app)] == ["pause", "resume"]
+
+
+def test_a_pause_has_a_planned_end_if_one_is_given(api: TestClient, app: Stepwell) -> None:
+    assert api.post("breaker/pause", json={"planned_seconds": 0}).status_code == 422
+    assert app.breaker.state().dispatching
+    paused = api.post("breaker/pause", json={"why": "deploy", "planned_seconds": 1200}).json()
+    state = app.breaker.state()
+    assert state.planned == timedelta(minutes=20)
+    assert datetime.fromisoformat(paused["planned_end"]) == state.planned_end
+    assert api.get("breaker").json() == paused
+    assert api.post("breaker/resume", json={}).json()["planned_end"] is None
 
 
 def test_the_overview_has_figures_groups_workers_ticks_jobs_and_main_processes(api: TestClient, app: Stepwell) -> None:

@@ -92,6 +92,23 @@ def test_an_action_needs_the_token_of_its_visitor(app: Stepwell) -> None:
     assert elsewhere.headers["location"] == "/step-dispatcher/"
 
 
+def test_the_banner_is_red_once_the_planned_end_of_a_pause_is_over(app: Stepwell, clock: ManualClock) -> None:
+    page = client_of(app)
+    token = token_in(page.get("/deploy").text)
+    form = {"csrf": token, "why": "deploy 4.2", "next": "/deploy"}
+    refused = page.post("/breaker/pause", data={**form, "planned": "a while"})
+    assert (refused.status_code, app.breaker.state().dispatching) == (400, True)
+    assert "is not a duration" in refused.text
+    assert page.post("/breaker/pause", data={**form, "planned": "20m"}).status_code == 303
+    shown = page.get("/groups?a").text
+    assert "(planned 20 min)" in shown
+    assert 'class="banner late"' not in shown
+    clock.advance(20 * 60 + 1)
+    shown = client_of(app).get("/groups").text
+    assert "past its planned end" in shown
+    assert 'class="banner late"' in shown
+
+
 def test_only_an_administrator_defines_schedules(app: Stepwell) -> None:
     @app.job()
     def report() -> None: ...

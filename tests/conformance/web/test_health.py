@@ -54,6 +54,15 @@ def test_a_breaker_that_was_forgotten_is_red(app: Stepwell, clock: ManualClock) 
     assert "stepwell resume" in answer
 
 
+def test_a_pause_is_red_as_soon_as_its_planned_end_is_over(app: Stepwell, clock: ManualClock) -> None:
+    app.breaker.pause("ann", "migration", planned=3 * FORGOTTEN)
+    clock.advance(2 * FORGOTTEN.total_seconds())
+    assert verdicts(app)[1]["breaker"] == "warn"
+    clock.advance(FORGOTTEN.total_seconds())
+    assert verdicts(app)[1]["breaker"] == "red"
+    assert "planned until" in client(web(app)).get("/health/status").text
+
+
 def test_a_schedule_whose_slot_nobody_decides_is_red(app: Stepwell, clock: ManualClock) -> None:
     @app.job()
     def report() -> None: ...

@@ -58,7 +58,8 @@ def test_skippable_governs_operators_skips_and_bypasses(engine: Engine) -> None:
 @pytest.mark.parametrize("skippable", [False, True])
 def test_explain_advises_a_skip_only_where_the_workflow_allows_it(engine: Engine, skippable: bool) -> None:
     run = failed(engine, skippable=skippable)
-    (root,) = engine.app.explain(run.step("bad")).roots
+    root, then = engine.app.explain(run.step("bad")).roots
+    assert (root.is_later, then.condition, then.is_later) == (False, "workers", True)
     verbs = [advice.split()[1] for advice in root.advice]
     assert verbs == (["retry", "skip"] if skippable else ["retry"])
 

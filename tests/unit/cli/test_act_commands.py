@@ -171,6 +171,22 @@ def test_pause_and_resume_turn_the_breaker(app: Stepwell) -> None:
     assert app.breaker.state().dispatching
 
 
+def test_a_pause_shows_its_planned_end_and_how_late_it_is(app: Stepwell) -> None:
+    out = run(url_of(app), "pause", "--planned", "20m", "--who", "ann").stdout
+    assert "(planned end " in out
+    assert app.breaker.state().planned == timedelta(minutes=20)
+    assert "(planned end in 19 min)" in run(url_of(app), "top", "--once").stdout
+    app.breaker.pause("ann", planned=1e-6)
+    for command in (["stats"], ["doctor"], ["top", "--once"]):
+        assert "past its planned end)" in run(url_of(app), *command).stdout, command
+    for wrong in (["--planned", "soon"], ["--planned", "20m", "--workflow", "1"]):
+        run(url_of(app), "pause", *wrong, code=2)
+    run(url_of(app), "pause", "--planned", "0", code=1)
+    run(url_of(app), "resume")
+    run(url_of(app), "drain", "--planned", "1h30m")
+    assert app.breaker.state().planned == timedelta(minutes=90)
+
+
 def test_one_workflow_can_be_paused(app: Stepwell) -> None:
     held, free = app.enqueue("behave"), app.enqueue("behave")
     assert ask(url_of(app), "pause", "--workflow", str(held.id), "--why", "look first") == {

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-import stepwell.app
+import stepwell.dispatch.dispatcher
+import stepwell.operate.reaper
 import stepwell.parts
-import stepwell.schedule.schedules
 from stepwell import Stepwell
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.dispatch.sweep_part import SweepPart
@@ -166,10 +166,10 @@ class Made:
             made["web"] = (host, port, part.application.site)
 
         monkeypatch.setattr(WebPart, "listen_on", seen_listen)
-        monkeypatch.setattr(stepwell.app, "Dispatcher", SeenDispatcher)
-        monkeypatch.setattr(stepwell.app, "Reaper", SeenReaper)
+        monkeypatch.setattr(stepwell.dispatch.dispatcher, "Dispatcher", SeenDispatcher)
+        monkeypatch.setattr(stepwell.operate.reaper, "Reaper", SeenReaper)
         monkeypatch.setattr(stepwell.parts, "SweepPart", SeenSweep)
-        monkeypatch.setattr(stepwell.schedule.schedules, "Scheduler", SeenScheduler)
+        monkeypatch.setattr(stepwell.parts, "Scheduler", SeenScheduler)
         monkeypatch.setattr(WorkerBuilder, "build", seen_build)
         monkeypatch.setattr(Crew, "run", lambda crew: None)
 

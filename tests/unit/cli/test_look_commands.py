@@ -223,6 +223,7 @@ def test_explain_says_what_the_engine_says(scene: Scene) -> None:
 
 def test_explain_of_a_single_reason_is_one_sentence(scene: Scene) -> None:
     failed = scene.refs["broken"].id
+    runner = scene.app.inline_runner()
     shown = run(scene.url, "explain", str(failed)).stdout
     assert shown.splitlines() == [
         f"step {failed} broken  Failed",
@@ -230,6 +231,18 @@ def test_explain_of_a_single_reason_is_one_sentence(scene: Scene) -> None:
         "",
         f"Try: stepwell retry {failed} or stepwell skip {failed}",
     ]
+    runner.close()
+
+
+def test_explain_says_what_a_step_will_wait_for_after_its_retry(scene: Scene) -> None:
+    behind, broken = scene.refs["behind"].id, scene.refs["broken"].id
+    lines = run(scene.url, "explain", str(behind)).stdout.splitlines()
+    then = "no live worker serves queue 'default' and action 'behave'"
+    assert lines[2] == f"after that: {then}"
+    assert f"  steps {behind}, {broken} later: {then}" in lines[lines.index("Root causes") :]
+    document = ask(scene.url, "explain", str(behind))
+    assert [each["message"] for each in document["afterwards"]] == [then]
+    assert {root["condition"]: root["is_later"] for root in document["roots"]} == {"workers": True, "ended": False}
 
 
 def test_explain_shows_the_steps_behind_the_step_and_the_root_causes(scene: Scene) -> None:

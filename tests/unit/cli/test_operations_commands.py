@@ -38,6 +38,7 @@ def test_a_preview_changes_nothing_and_start_acts_on_exactly_what_it_froze(app: 
     (row,) = ask(url, "operations", "list")
     assert (row["kind"], row["actor"], row["reason"]) == ("cancel", "operator:ann", "wrong list")
     assert {item["outcome"] for item in ask(url, "operations", "show", str(row["id"]))["items"]} == {"done"}
+    assert "filters  action=behave, state=Pending\n" in run(url, "operations", "show", str(row["id"])).stdout
     assert ask(url, "operations", "undo", str(row["id"]))["progress"]["done"] == 3
     assert states(app) == {"Pending": 4}
     ask_again = run(url, "operations", "undo", str(row["id"]), code=1)

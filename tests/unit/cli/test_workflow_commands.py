@@ -58,6 +58,7 @@ def test_a_workflow_is_started_shown_answered_and_listed(shop: str) -> None:
     assert (row["id"], row["completed"], row["total"]) == (started["id"], 3, 3)
     again = command(shop, "rerun", started["id"], "last")
     assert (again["rerun_of"], again["state"]) == (started["id"], "pending")
+    assert run(shop.split()[0], "workflows", "list", "--name", "nope").stdout == "No workflows match.\n"
 
 
 def test_the_request_of_a_start_is_recorded_and_a_duplicate_is_refused(shop: str) -> None:

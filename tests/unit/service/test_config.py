@@ -273,6 +273,7 @@ color = true
         (f"a = {'1' * 9999}", "stepwell.toml: not valid TOML: Exceeds the limit "),
         ("[worker]\nslots = 0x" + "f" * 9999, "stepwell.toml:2: [worker] slots = 0xffff"),
         ('[worker]\nqueues = "a,b"', 'stepwell.toml:2: [worker] queues = "a,b": expected a list of names, like '),
+        ("[web]\nport = 65536", "stepwell.toml:2: [web] port = 65536: expected a whole number of at most 65535"),
         ("[worker.slots]\nx = 1", "stepwell.toml:1: [worker] slots = a table: expected a whole number of at least 1"),
         ("[dispatcher]\nbatch_limits = 5", "stepwell.toml:2: [dispatcher] batch_limits = 5: expected a table of "),
         ("[dispatcher.batch_limits]\n'' = 5", 'stepwell.toml:2: [dispatcher.batch_limits] "" = 5: expected a name '),

@@ -51,6 +51,28 @@ def test_a_part_that_sleeps_is_woken_to_stop() -> None:
     assert loop.part.calls == ["open", "close"]  # type: ignore[attr-defined]
 
 
+def test_a_part_that_can_wait_begins_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    began = threading.Event()
+    part = _says_when(began, 1)
+    monkeypatch.setattr(type(part), "first_round_after", HOUR)
+    monkeypatch.setattr(WakePipe, "wait", lambda pipe, seconds: waited.append(seconds))
+    loop = Loop(part)
+    with in_thread(loop.run):
+        wait(began)
+        loop.stop()
+    assert waited == [HOUR]
+
+
+def test_a_part_that_is_stopped_before_its_late_begin_does_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = FakePart()
+    monkeypatch.setattr(FakePart, "first_round_after", HOUR)
+    loop = Loop(part)
+    monkeypatch.setattr(WakePipe, "wait", lambda pipe, seconds: loop.stop())
+    loop.run()
+    assert (part.calls, part.rounds) == (["open", "close"], 0)
+
+
 def test_what_was_stopped_before_it_began_does_no_round() -> None:
     part = FakePart()
     loop = Loop(part)

@@ -70,6 +70,14 @@ class Creator:
         """Create them as part of a transaction of Stepwell's own."""
         return self._write(tx, drafts, checked_arguments(drafts), now)
 
+    def create_or_find(self, tx: Transaction, draft: NewStep, now: datetime) -> tuple[StepRef, bool]:
+        """The same for one step; and whether it is new, or existed under its idempotency key."""
+        arguments = checked_arguments([draft])
+        known = known_by_key(tx, [draft], arguments)
+        if known:
+            return known[draft.identity], False
+        return self._write(tx, [draft], arguments, now)[0], True
+
     def names(self, tx: Transaction) -> Names:
         """The queues and the rotation of groups as they are now."""
         return self._names.read(tx)

@@ -20,6 +20,7 @@ def write_neighbours(tx: Transaction, neighbours: Neighbours, placements: Iterab
         creation.add_block_members(tx, block=block)
     joined = [placement for placement in placements if placement.block in neighbours.joined_blocks]
     for (block, kind), index in sorted(lowest_indexes(joined).items()):
+        creation.mark_unchecked_successors(tx, block=block, type=kind, index=index)
         creation.remove_successors_from_agenda(tx, block=block, type=kind, index=index)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from stepwell.look.explain.chain import Chain
@@ -22,15 +22,17 @@ LISTED: Final = 100
 # Root causes that a summary names.
 IN_SUMMARY: Final = 3
 # Conditions that say nothing about the step itself: with no other obstacle it is eligible.
-_NOT_OF_THE_STEP: Final = ("breaker", "room", "adoption", "key", "limit", "bookkeeping")
+_NOT_OF_THE_STEP: Final = ("database", "breaker", "room", "adoption", "key", "limit", "bookkeeping")
 
 
 def explain(database: Database, step: Step, sources: Sequence[Source] = SOURCES) -> Explanation:
     """Check a step, and all steps behind it, against the conditions that the dispatcher uses."""
 
+    writer = database.suspended_writer()
+
     def look(tx: Transaction) -> Explanation:
         sweep.use_one_snapshot(tx)
-        return _explanation(Chain(gather(tx, [step.id], database.now()), [step.id], sources), step.id)
+        return _explanation(Chain(gather(tx, [step.id], database.now(), writer), [step.id], sources), step.id)
 
     return database.read(look)
 
@@ -38,6 +40,7 @@ def explain(database: Database, step: Step, sources: Sequence[Source] = SOURCES)
 def _explanation(chain: Chain, start: int) -> Explanation:
     facts = chain.facts
     asked = explain_step(facts.steps[start], chain.obstacles[start])
+    said = {*asked.obstacles, *asked.afterwards}
     others = [step_id for step_id in chain.obstacles if step_id != start]
     roots = root_causes(chain, besides=start)
     return Explanation(
@@ -47,7 +50,8 @@ def _explanation(chain: Chain, start: int) -> Explanation:
         summary=asked.summary + _in_summary(chain, start, roots),
         eligible=asked.eligible,
         obstacles=asked.obstacles,
-        behind=[explain_step(facts.steps[step_id], chain.obstacles[step_id]) for step_id in others[:LISTED]],
+        afterwards=asked.afterwards,
+        behind=[explain_step(facts.steps[each], chain.obstacles[each], said) for each in others[:LISTED]],
         behind_more=max(0, len(others) - LISTED) + len(chain.unexamined),
         roots=roots[:LISTED],
         roots_more=max(0, len(roots) - LISTED),
@@ -56,8 +60,10 @@ def _explanation(chain: Chain, start: int) -> Explanation:
     )
 
 
-def explain_step(step: StepFacts, found: list[Found]) -> StepExplanation:
-    obstacles = [each.obstacle for each in found]
+def explain_step(step: StepFacts, found: list[Found], said: Collection[Obstacle] = ()) -> StepExplanation:
+    """What is said already is not repeated for what comes later."""
+    obstacles = [each.obstacle for each in found if not each.is_later]
+    afterwards = [each.obstacle for each in found if each.is_later and each.obstacle not in said]
     text = "; ".join(obstacle.message for obstacle in obstacles)
     of_step = [obstacle for obstacle in obstacles if obstacle.condition not in _NOT_OF_THE_STEP]
     if not obstacles:
@@ -66,18 +72,29 @@ def explain_step(step: StepFacts, found: list[Found]) -> StepExplanation:
         summary = text
     else:
         summary = f"waiting: {text}" if of_step else f"ready, but not dispatched: {text}"
+    if afterwards:
+        summary += f"; after that: {'; '.join(obstacle.message for obstacle in afterwards)}"
     eligible = step.state is State.PENDING and not of_step
-    return StepExplanation(step.id, step.name, step.state, summary, eligible, obstacles)
+    return StepExplanation(step.id, step.name, step.state, summary, eligible, obstacles, afterwards)
 
 
 def root_causes(chain: Chain, besides: int | None = None) -> list[RootCause]:
     """One root cause may hold up thousands of steps: the same obstacle, removed by the same action."""
-    groups: dict[Obstacle, list[int]] = {}
+    groups: dict[Obstacle, dict[int, None]] = {}
+    now: set[Obstacle] = set()
     for step_id, found in chain.root_causes(besides):
-        groups.setdefault(found.obstacle, []).append(step_id)
+        groups.setdefault(found.obstacle, {})[step_id] = None
+        if not found.is_later:
+            now.add(found.obstacle)
     return [
         RootCause(
-            each.condition, each.message, tuple(ids[:SHOWN]), max(0, len(ids) - SHOWN), each.changes_at, each.advice
+            each.condition,
+            each.message,
+            tuple(ids)[:SHOWN],
+            max(0, len(ids) - SHOWN),
+            each.changes_at,
+            each.advice,
+            is_later=each not in now,
         )
         for each, ids in groups.items()
     ]

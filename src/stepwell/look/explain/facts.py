@@ -9,12 +9,14 @@ from datetime import datetime
 from itertools import islice
 from typing import Final, NamedTuple
 
+from stepwell.model.reasons import DORMANT
 from stepwell.model.states import CONCLUDED, FAILED, State
 from stepwell.store import Transaction
 from stepwell.store.engine import explaining, limits, settings, ticks
 from stepwell.store.engine.explaining import LeaseHolder, Member, ServedLane, StepFacts, WorkflowPause
 from stepwell.store.engine.limits import RunningCount
 from stepwell.store.engine.settings import BreakerRow
+from stepwell.store.lock_holder import LockHolder
 
 # Steps that one explanation examines; the statements take well under a second for this many.
 MOST: Final = 20_000
@@ -59,9 +61,12 @@ class Facts:
     groups_to_decide: set[str] = field(default_factory=set)
     parents_to_decide: set[int] = field(default_factory=set)
     breaker: BreakerRow | None = None
+    suspended_writer: LockHolder | None = None
     maxima: dict[tuple[str, str], int] = field(default_factory=dict)
     running: list[RunningCount] = field(default_factory=list)
     names: dict[int, StepFacts] = field(default_factory=dict)  # steps that are named, but not examined
+    ancestors_to_retry: dict[int, int | None] = field(default_factory=dict)  # found out so far, and so is this:
+    concluded_ancestors: dict[int, int | None] = field(default_factory=dict)
     _ended: dict[tuple[str, str], tuple[list[Member], list[Member]]] = field(default_factory=dict)
 
     def lanes_of(self, step: StepFacts) -> list[ServedLane]:
@@ -75,9 +80,9 @@ class Facts:
     def _lanes_anywhere(self, step: StepFacts) -> list[ServedLane]:
         return [lane for lane in self.lanes if (lane.queue, lane.action) == (step.queue, step.action)]
 
-    def before(self, step: StepFacts) -> Some:
+    def before(self, step: StepFacts, most: int = SHOWN) -> Some:
         """The steps of its block and type with a lower index that have not concluded."""
-        return self._below(self.blocks.get((step.block_uuid or "", step.type), []), step, SHOWN)
+        return self._below(self.blocks.get((step.block_uuid or "", step.type), []), step, most)
 
     def failures_before(self, step: StepFacts) -> Some:
         """Those of them that failed or were cancelled; if there are none, those that cannot run either."""
@@ -88,6 +93,19 @@ class Facts:
             self._ended[key] = failed, ended
         failed, ended = self._ended[key]
         return self._below(failed, step, FAILURES) or self._below(ended, step, FAILURES)
+
+    def dormant_before(self, step: StepFacts) -> list[StepFacts]:
+        """The dormant handlers of its block with a lower index; only handlers come after handlers."""
+        if step.type == "default":
+            return []
+        rows = (self.steps.get(member_id) for member_id in self.before(step, FAILURES).ids)
+        return [row for row in rows if row is not None and row.reason == DORMANT]
+
+    def has_failures(self, step: StepFacts) -> bool:
+        """Whether a step of its block failed, so that its handlers are needed."""
+        members = self.blocks.get((step.block_uuid or "", "default"), [])
+        rows = (self.steps.get(member.step_id) for member in members if member.ended)
+        return any(row is None or row.state in FAILED for row in rows)
 
     def _below(self, members: list[Member], step: StepFacts, most: int) -> Some:
         end = bisect_left(members, step.index or 1, key=lambda member: member.index)
@@ -123,13 +141,15 @@ class Facts:
         return text if more <= 0 else f"{text}, ... {more:,} more"
 
 
-def gather(tx: Transaction, asked: Sequence[int], now: datetime) -> Facts:
+def gather(tx: Transaction, asked: Sequence[int], now: datetime, suspended_writer: LockHolder | None) -> Facts:
     """Read everything about some steps and the steps behind them."""
     ticks.keep_to_indexes(tx)
-    ids = explaining.steps_behind(tx, ids=asked, fan=FAN, most=MOST)
-    facts = Facts(tx, now, _steps(tx, ids), is_complete=len(ids) < MOST)
+    rows = explaining.steps_behind(tx, ids=asked, fan=FAN, most=2 * MOST)  # a step may be there twice
+    ids = list(dict.fromkeys(row.id for row in rows))
+    facts = Facts(tx, now, _steps(tx, ids), is_complete=len(rows) < 2 * MOST)
     facts.missing = set(ids) - facts.steps.keys()
-    _read_relations(facts)
+    facts.suspended_writer = suspended_writer
+    _read_relations(facts, {row.id for row in rows if row.whole})
     _read_room(facts)
     return facts
 
@@ -140,11 +160,11 @@ def _steps(tx: Transaction, ids: Sequence[int]) -> dict[int, StepFacts]:
     return {step_id: found[step_id] for step_id in ids if step_id in found}
 
 
-def _read_relations(facts: Facts) -> None:
-    """The other steps that matter: in the same block, below, by dependency, by key."""
+def _read_relations(facts: Facts, whole: set[int]) -> None:
+    """The other steps that matter: in the same block, by dependency, by key, below (`whole`: its end is waited for)."""
     tx, steps = facts.tx, facts.steps.values()
     blocks = {step.block_uuid for step in steps if not step.order_met or step.unsatisfiable}
-    blocks |= {step.child_block_uuid for step in steps if step.waits_for_children or step.state in ENDED_BADLY}
+    blocks |= {step.child_block_uuid for step in steps if _is_about_children(step, whole)}
     members = explaining.unconcluded_in_blocks(tx, blocks=_known(blocks), most=MOST)
     facts.is_complete = facts.is_complete and len(members) < MOST
     for member in members:
@@ -152,7 +172,7 @@ def _read_relations(facts: Facts) -> None:
     waiting = [step.id for step in steps if not step.dependencies_met or step.unsatisfiable]
     for edge in explaining.dependencies_of_steps(tx, ids=waiting, most=MOST):
         facts.dependencies.setdefault(edge.step_id, []).append(edge.depends_on_id)
-    keys = _known(step.concurrency_key for step in steps if step.key_blocked)
+    keys = _known(step.concurrency_key for step in steps if step.state not in CONCLUDED)
     for holder in explaining.holders_of_keys(tx, keys=keys, most=MOST):
         facts.key_holders.setdefault(holder.concurrency_key, []).append(holder.step_id)
     ended = [step.id for step in steps if step.state in ENDED_BADLY]
@@ -161,6 +181,10 @@ def _read_relations(facts: Facts) -> None:
     first = {member.step_id for members in facts.blocks.values() for member in members[:SHOWN]}
     first |= {step_id for ids in (*facts.dependencies.values(), *facts.key_holders.values()) for step_id in ids[:SHOWN]}
     facts.names = _steps(tx, sorted(first - facts.steps.keys())[:MOST])
+
+
+def _is_about_children(step: StepFacts, whole: set[int]) -> bool:
+    return step.state not in CONCLUDED and (step.id in whole or step.waits_for_children or step.state in ENDED_BADLY)
 
 
 def _read_room(facts: Facts) -> None:

@@ -31,11 +31,15 @@ class StepExplanation:
     summary: str
     eligible: bool
     obstacles: list[Obstacle] = field(default_factory=list)
+    afterwards: list[Obstacle] = field(default_factory=list)  # what it will wait for once these are removed
 
 
 @dataclass(frozen=True, slots=True)
 class RootCause:
-    """Something that does not wait for another step, with the steps that wait for it."""
+    """Something that does not wait for another step, with the steps that wait for it.
+
+    Root causes are listed in an order in which they can be removed: the advice for one may need those before it.
+    """
 
     condition: str
     message: str
@@ -43,6 +47,7 @@ class RootCause:
     more: int = 0  # how many more there are
     changes_at: datetime | None = None
     advice: tuple[str, ...] = ()
+    is_later: bool = False  # a step will wait for it, once something else is removed
 
 
 @dataclass(frozen=True, slots=True)

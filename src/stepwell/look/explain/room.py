@@ -6,23 +6,25 @@ import shlex
 from collections.abc import Iterator
 
 from stepwell.look.explain.facts import Facts
-from stepwell.look.explain.found import Found, behind, cause
+from stepwell.look.explain.found import Found, Goal, behind, cause
 from stepwell.look.explain.text import moment
-from stepwell.model.reasons import DORMANT
 from stepwell.model.states import State
 from stepwell.store.engine.explaining import StepFacts
 
 
 def _is_to_be_dispatched(step: StepFacts) -> bool:
-    """Now or after what failed before it has been retried. A gate never is."""
-    if step.kind == "gate":
-        return False
-    return step.state is State.PENDING or (step.state is State.NOT_RUNNABLE and step.reason != DORMANT)
+    """A gate never is."""
+    return step.state is State.PENDING and step.kind != "gate"
+
+
+def database(facts: Facts, step: StepFacts) -> Iterator[Found]:
+    if not step.state.is_terminal and facts.suspended_writer is not None:
+        yield cause("database", f"nothing can be written: {facts.suspended_writer}")
 
 
 def workflow(facts: Facts, step: StepFacts) -> Iterator[Found]:
     pause = facts.pauses.get(step.workflow_id or "")
-    if step.state in (State.PENDING, State.NOT_RUNNABLE) and step.reason != DORMANT and pause is not None:
+    if step.state is State.PENDING and pause is not None:
         why = f": {pause.paused_reason}" if pause.paused_reason else ""
         yield cause(
             "workflow",
@@ -52,21 +54,24 @@ def breaker(facts: Facts, step: StepFacts) -> Iterator[Found]:
     else:
         why = f": {row.reason}" if row.reason else ""
         message = f"dispatching is paused by {row.changed_by} since {moment(row.changed_at)}{why}"
+        if row.planned_end is not None:
+            message += f"; planned until {moment(row.planned_end)}"
     yield cause("breaker", message, advice=["stepwell resume"])
 
 
 def key(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    if step.state is not State.PENDING or not step.key_blocked or step.status != "open":
+    if step.state is not State.PENDING or step.concurrency_key is None:
         return
-    holders = facts.key_holders.get(step.concurrency_key or "", [])
-    if not holders and not any(lane.open for lane in facts.lanes_of(step)):
-        return  # its lane is the problem, not its key
+    is_open = step.status == "open"
+    if is_open and not step.key_blocked:
+        return
+    holders = [each for each in facts.key_holders.get(step.concurrency_key, []) if each != step.id]
     what, limit = f"concurrency key {step.concurrency_key!r}", step.concurrency_limit or 1
-    if len(holders) < limit:
-        yield cause("key", f"{what} is below its limit ({limit}): the next tick unblocks this step")
-    else:
+    if len(holders) >= limit:
         message = f"{what} is at its limit ({limit}): {facts.listed(holders)}"
-        yield behind("key", message, holders, any_of=True)
+        yield behind("key", message, holders, goal=Goal.LEASE_RELEASED, any_of=True)
+    elif is_open and (holders or any(lane.open for lane in facts.lanes_of(step))):
+        yield cause("key", f"{what} is below its limit ({limit}): the next tick unblocks this step")
 
 
 def limits(facts: Facts, step: StepFacts) -> Iterator[Found]:
@@ -79,17 +84,19 @@ def limits(facts: Facts, step: StepFacts) -> Iterator[Found]:
         count = sum(row.running for row in facts.running if kind == "total" or getattr(row, kind) == name)
         if count >= maximum:
             what = "the total" if kind == "total" else f"{kind} {name!r}"
-            more = f"{maximum + 1}" if kind == "total" else shlex.quote(f"{name}={maximum + 1}")
+            more = f"{count + 1}" if kind == "total" else shlex.quote(f"{name}={count + 1}")
             message = f"{what} is at its limit ({maximum}): {count} steps are running"
             yield cause("limit", message, advice=[f"stepwell limits --{kind} {more}"])
 
 
 def queue(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    """A queue takes twice its slots."""
+    """A queue takes twice its slots. What is not ready yet may find room when it is."""
+    if step.status == "unchecked":
+        return
     queue, group = step.queue or "", step.group or ""
     slots = facts.slots.get((queue, ""), 0) + facts.slots.get((queue, group), 0)
     dispatched = facts.dispatched.get((queue, group), 0)
-    if _is_to_be_dispatched(step) and step.state is State.PENDING and slots and dispatched >= 2 * slots:
+    if _is_to_be_dispatched(step) and slots and dispatched >= 2 * slots:
         yield cause("room", f"queue {step.queue!r} is full: {dispatched} steps dispatched for {slots} slots")
 
 

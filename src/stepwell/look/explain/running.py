@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from stepwell.look.explain.facts import Facts
-from stepwell.look.explain.found import Found, behind, cause
+from stepwell.look.explain.found import Found, cause
 from stepwell.look.explain.text import moment
 from stepwell.look.explain.waiting import REPAIR, UNREPAIRED
 from stepwell.model.features import PROCESS
@@ -50,13 +50,11 @@ def silence(facts: Facts, step: StepFacts) -> tuple[str, datetime | None] | None
     return None
 
 
-def children(facts: Facts, step: StepFacts) -> Iterator[Found]:
-    if not step.waits_for_children:
+def decision(facts: Facts, step: StepFacts) -> Iterator[Found]:
+    """A parent that has nothing left to wait for; `children` has what it waits for."""
+    if not step.waits_for_children or facts.unfinished_children(step):
         return
-    waiting = facts.unfinished_children(step)
-    if waiting:
-        yield behind("children", f"its own code is done; waiting for {facts.listed(waiting)}", waiting)
-    elif step.id in facts.parents_to_decide:
+    if step.id in facts.parents_to_decide:
         yield cause("decision", "its own code is done and all its children have ended: the next tick decides it")
     else:
         message = f"its own code is done and nothing that it waits for is left, but {UNREPAIRED}"

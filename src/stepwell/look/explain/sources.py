@@ -12,16 +12,18 @@ from stepwell.look.explain import decisions, ended, room, running, waiting
 from stepwell.look.explain.found import Source
 
 SOURCES: Final[tuple[Source, ...]] = (
+    room.database,
     waiting.not_placed,
     waiting.not_due,
     waiting.parent,
     waiting.order,
+    waiting.dormant_handlers,
     waiting.dependencies,
     waiting.unsatisfiable,
     waiting.retries,
     waiting.lost,
     running.lease,
-    running.children,
+    running.decision,
     ended.lease,
     ended.not_runnable,
     ended.failed,

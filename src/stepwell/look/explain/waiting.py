@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from stepwell.look.explain.facts import Facts, Some
-from stepwell.look.explain.found import Before, Found, behind, cause
+from stepwell.look.explain.found import Before, Found, Goal, behind, cause
 from stepwell.look.explain.text import exact, not_completed_text
-from stepwell.model.reasons import CHECK_AGAIN, NOT_COMPLETED, RESCUED, RETRY, THROTTLED
+from stepwell.model.reasons import CHECK_AGAIN, DORMANT, NOT_COMPLETED, PREDECESSOR_FAILED, RESCUED, RETRY, THROTTLED
 from stepwell.model.states import CONCLUDED, TERMINAL, State
 from stepwell.store.engine.explaining import StepFacts
 
@@ -52,11 +52,11 @@ def parent(facts: Facts, step: StepFacts) -> Iterator[Found]:
     row = facts.steps.get(above)
     if row is not None and row.state.is_terminal:
         message = f"its parent has ended, and the next tick will end this step, too: {facts.named(above)}"
-        yield behind("parent", message, [above], nodes=())
     elif row is not None and row.state is State.RUNNING:
-        yield behind("parent", f"its parent's own code is not done: {facts.named(above)}", [above])
+        message = f"its parent's own code is not done: {facts.named(above)}"
     else:
-        yield behind("parent", f"its parent has not run yet: {facts.named(above)}", [above])
+        message = f"its parent has not run yet: {facts.named(above)}"
+    yield behind("parent", message, [above], goal=Goal.OWN_CODE_DONE)
 
 
 def order(facts: Facts, step: StepFacts) -> Iterator[Found]:
@@ -72,6 +72,15 @@ def order(facts: Facts, step: StepFacts) -> Iterator[Found]:
     yield behind("index", message, before.ids, total=before.total, nodes=nodes)
 
 
+def dormant_handlers(facts: Facts, step: StepFacts) -> Iterator[Found]:
+    """Handlers of a lower index that were not needed: they neither run nor conclude by themselves."""
+    if step.order_met or not (step.state is State.PENDING or step.reason == PREDECESSOR_FAILED):
+        return
+    for row in facts.dormant_before(step):
+        message = f"it comes after a dormant exception handler, which runs only if a step fails: {facts.named(row.id)}"
+        yield cause("dormant", message, advice=[f"stepwell skip {row.id}"] if row.skippable else ())
+
+
 def dependencies(facts: Facts, step: StepFacts) -> Iterator[Found]:
     if step.state is not State.PENDING or step.dependencies_met:
         return
@@ -79,7 +88,8 @@ def dependencies(facts: Facts, step: StepFacts) -> Iterator[Found]:
     if step.trigger_rule == "any_concluded" and not ids:
         return  # none of them can conclude any more: see `unsatisfiable`
     message = f"its trigger rule {step.trigger_rule} is not met by: {facts.listed(ids)}"
-    yield behind("dependencies", message, ids, any_of=step.trigger_rule == "any_concluded")
+    goal = Goal.ENDED if step.trigger_rule == "all_ended" else Goal.CONCLUDED
+    yield behind("dependencies", message, ids, goal=goal, any_of=step.trigger_rule == "any_concluded")
 
 
 def _is_awaited(facts: Facts, step: StepFacts, step_id: int) -> bool:
@@ -106,7 +116,7 @@ def culprits(facts: Facts, step: StepFacts) -> Some:
     before = facts.failures_before(step)
     rows = [facts.steps[step_id] for step_id in facts.dependencies.get(step.id, []) if step_id in facts.steps]
     ended = [row.id for row in rows if row.state.is_terminal and row.state not in CONCLUDED]
-    ids = list(dict.fromkeys(before.ids + ended))
+    ids = [each for each in dict.fromkeys(before.ids + ended) if facts.steps[each].reason != DORMANT]
     failed = [step_id for step_id in ids if facts.steps[step_id].state is not State.NOT_RUNNABLE]
     return Some(failed or ids, 0 if ended else before.total)
 

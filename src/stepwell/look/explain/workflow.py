@@ -16,11 +16,12 @@ from stepwell.store.engine import explaining, sweep
 
 def explain_workflow(database: Database, workflow_id: str, sources: Sequence[Source] = SOURCES) -> WorkflowExplanation:
     """Check every step of a declared workflow that has not concluded, and all steps behind them."""
+    writer = database.suspended_writer()
 
     def look(tx: Transaction) -> WorkflowExplanation:
         sweep.use_one_snapshot(tx)
         ids = sorted(explaining.unconcluded_of_workflow(tx, workflow=workflow_id, most=MOST))
-        facts = gather(tx, ids, database.now())
+        facts = gather(tx, ids, database.now(), writer)
         asked = [step_id for step_id in ids if step_id in facts.steps]
         chain = Chain(facts, asked, sources)
         roots = root_causes(chain)

@@ -131,7 +131,8 @@ def _kinds_of_steps(steps: StepActions) -> list[Kind]:
 
 
 def _pause(tx: Transaction, workflow: str, by: By) -> Also:
-    pause_workflow(tx, workflow, by)
+    if not pause_workflow(tx, workflow, by):
+        raise _paused_already(workflow)
     return {}
 
 
@@ -140,8 +141,22 @@ def _resume(tx: Transaction, workflow: str) -> Also:
     return {}
 
 
+def _plan_pause(tx: Transaction, workflow: str, parameters: Parameters) -> Also:
+    if _is_paused(tx, workflow):
+        raise _paused_already(workflow)
+    return {}
+
+
+def _paused_already(workflow: str) -> ActionRefused:
+    return ActionRefused(f"workflow {workflow} is paused already; nothing changed")
+
+
+def _is_paused(tx: Transaction, workflow: str) -> bool:
+    return any(each.paused for each in operations.workflow_versions(tx, ids=[workflow]))
+
+
 def _plan_resume(tx: Transaction, workflow: str, parameters: Parameters) -> Also:
-    if not any(each.paused for each in operations.workflow_versions(tx, ids=[workflow])):
+    if not _is_paused(tx, workflow):
         raise ActionRefused(f"workflow {workflow} is not paused; nothing changed")
     return {}
 
@@ -151,7 +166,7 @@ _PAUSES: Final = [
     Kind(
         "pause_workflow",
         "workflow",
-        lambda tx, workflow, parameters: {},
+        _plan_pause,
         lambda tx, workflow, by, parameters: _pause(tx, workflow, by),
         lambda tx, item, by: _resume(tx, item.target),
         checks_version=False,

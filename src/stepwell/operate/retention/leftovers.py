@@ -6,9 +6,10 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from stepwell.operate.retention.by_hand import PassByHand
+from stepwell.operate.retention.removing import Removed
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import retention as verbs
-from stepwell.store.engine import ticks
 
 ROWS_AT_ONCE: Final = 1_000
 
@@ -30,7 +31,6 @@ def _shorten_ledger(tx: Transaction, cron: int, before: datetime) -> bool:
 
     What has not ended, or still has its step or workflow, stays with its slot, however old it is.
     """
-    ticks.keep_to_indexes(tx)
     if verbs.lock_cron(tx, id=cron) is None:  # its scheduler works on it: at the next pass
         return False
     if verbs.delete_executions(tx, job_id=cron, before=before, limit=ROWS_AT_ONCE) == ROWS_AT_ONCE:
@@ -41,19 +41,21 @@ def _shorten_ledger(tx: Transaction, cron: int, before: datetime) -> bool:
     return len(slots) == ROWS_AT_ONCE
 
 
-def delete_from_archive(database: Database, before: datetime, size: int) -> int:
+def delete_from_archive(database: Database, before: datetime, size: int, by_hand: PassByHand | None = None) -> int:
     """Delete one batch of workflows that were archived before this; returns the number of steps."""
 
-    def work(tx: Transaction) -> int:
-        ticks.keep_to_indexes(tx)
+    def work(tx: Transaction) -> tuple[int, int | None]:
         workflows = verbs.archived_before(tx, before=before, limit=size)
         verbs.delete_old_archived_workflows(tx, before=before)
         if not workflows:
-            return 0
+            return 0, None
         ids = verbs.archived_members(tx, workflows=workflows)
         verbs.delete_archived_workflows(tx, workflows=workflows)
         deleted = verbs.delete_archived_steps(tx, ids=ids)
         verbs.count_removed(tx, workflow_count=0, step_count=0, deleted_to=max(ids, default=0))
-        return deleted
+        return deleted, None if by_hand is None else by_hand.record(tx, Removed(from_archive=deleted), database.now())
 
-    return database.transact(work)
+    deleted, operation = database.transact(work)
+    if deleted and by_hand is not None:
+        by_hand.committed(operation, Removed(from_archive=deleted))
+    return deleted

@@ -39,7 +39,6 @@ class Removed:
 
 def remove(tx: Transaction, workflows: Sequence[str], rule: Rule, now: datetime) -> Removed:
     """Delete or archive those of these workflows that may go."""
-    ticks.keep_to_indexes(tx)
     found, removed = _removable(tx, workflows, rule, locking=True)
     if not found:
         return removed

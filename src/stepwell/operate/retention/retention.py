@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
+from stepwell.model.actors import by_hand
 from stepwell.model.errors import StepwellError
+from stepwell.operate.retention.by_hand import PassByHand
 from stepwell.operate.retention.leftovers import delete_from_archive, remove_leftovers
 from stepwell.operate.retention.options import RetentionOptions, Rule, days_before
 from stepwell.operate.retention.removing import Removed, count, remove
@@ -37,16 +39,20 @@ class Retention:
         key_days: float | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
+        who: str | None = None,
+        why: str | None = None,
     ) -> Removed:
-        """Delete workflows that ended more than `keep_days` ago, or before a moment; and old ones of the archive.
+        """Delete workflows that ended more than `keep_days` ago, or before a moment, and old entries of the archive.
 
-        With `dry_run`, only count them. What is left out is as configured.
+        With `dry_run`, only count them. What is left out is as configured. With `who`, a person does it by hand: what
+        was removed is recorded as an operation, with `why`.
         """
         options = self._with(keep_days=keep_days, key_days=key_days, archive_days=archive_days, archive=False)
-        removed = self._walk(options, before, dry_run, progress)
+        by_hand = self._by_hand("prune", who, why)
+        removed = self._walk(options, before, dry_run, progress, by_hand)
         if not dry_run:
             cutoff = days_before(self._database.now(), options.archive_days)
-            while deleted := delete_from_archive(self._database, cutoff, options.batch):
+            while deleted := delete_from_archive(self._database, cutoff, options.batch, by_hand):
                 removed.from_archive += deleted
                 self._database.let_writers_pass()
                 if progress is not None:
@@ -61,10 +67,12 @@ class Retention:
         key_days: float | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
+        who: str | None = None,
+        why: str | None = None,
     ) -> Removed:
         """Move such workflows to `steps_archive`."""
         options = self._with(keep_days=keep_days, key_days=key_days, archive=True)
-        return self._walk(options, before, dry_run, progress)
+        return self._walk(options, before, dry_run, progress, self._by_hand("archive", who, why))
 
     def status(self) -> RetentionStatus:
         """What is kept, the last pass, and whether retention keeps up."""
@@ -77,8 +85,16 @@ class Retention:
         given = {name: value for name, value in changes.items() if value is not None}
         return replace(self.options, **{"key_days": promised, **given})  # type: ignore[arg-type]
 
+    def _by_hand(self, kind: str, who: str | None, why: str | None) -> PassByHand:
+        return PassByHand(kind, by_hand(who, why, self._database.now), {})
+
     def _walk(
-        self, options: RetentionOptions, before: datetime | None, dry_run: bool, progress: Progress | None
+        self,
+        options: RetentionOptions,
+        before: datetime | None,
+        dry_run: bool,
+        progress: Progress | None,
+        by_hand: PassByHand,
     ) -> Removed:
         now = self._database.now()
         if before is not None and before.tzinfo is None:
@@ -86,10 +102,11 @@ class Retention:
         if before is None and options.keeps_everything:
             return Removed()
         rule = options.rule(now, before=before)
+        by_hand.parameters["before"] = rule.before.isoformat()
         removed, position, counted = Removed(), 0, set[str]()
         while True:
             page = next_page(self._database, position, rule, options.batch)
-            removed.add(self._count(page, rule, counted) if dry_run else self.remove_page(page, rule))
+            removed.add(self._count(page, rule, counted) if dry_run else self.remove_page(page, rule, by_hand))
             if progress is not None:
                 progress(removed)
             position = page.last_id
@@ -99,15 +116,20 @@ class Retention:
             remove_leftovers(self._database, rule.before)
         return removed
 
-    def remove_page(self, page: Page, rule: Rule) -> Removed:
+    def remove_page(self, page: Page, rule: Rule, by_hand: PassByHand | None = None) -> Removed:
         """Remove the workflows of one page."""
         removed = Removed()
         for part in page.parts():
 
-            def work(tx: Transaction, part: list[str] = part) -> Removed:
-                return remove(tx, part, rule, self._database.now())
+            def work(tx: Transaction, part: list[str] = part) -> tuple[Removed, int | None]:
+                now = self._database.now()
+                gone = remove(tx, part, rule, now)
+                return gone, None if by_hand is None else by_hand.record(tx, gone, now)
 
-            removed.add(self._database.transact(work))
+            gone, operation = self._database.transact(work)
+            if by_hand is not None:
+                by_hand.committed(operation, gone)
+            removed.add(gone)
             self._database.let_writers_pass()
         return removed
 

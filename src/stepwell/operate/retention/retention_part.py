@@ -7,10 +7,12 @@ import os
 import socket
 import uuid
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
 from stepwell.events import Events, RetentionBehind
+from stepwell.model.errors import DatabaseUnavailable
 from stepwell.operate.retention.leftovers import delete_from_archive, remove_leftovers
 from stepwell.operate.retention.options import RetentionOptions, days_before
 from stepwell.operate.retention.retention import Retention
@@ -22,6 +24,7 @@ from stepwell.store.engine import retention as verbs
 
 _LOGGER: Final = logging.getLogger("stepwell.retention")
 
+FIRST_PASS_SECONDS: Final = 3.0  # most processes find another one that makes the passes
 # Another process takes over a pass whose holder has done nothing for this long.
 HOLD_SECONDS: Final = 60.0
 # After a batch it pauses for as long as the batch took: others get at least half of the time.
@@ -34,6 +37,7 @@ class RetentionPart(Part):
     """Makes passes while it holds the one row of `steps_retention`; the position of a pass is kept there, too."""
 
     name = "retention"
+    first_round_after = FIRST_PASS_SECONDS
 
     def __init__(self, retention: Retention, database: Database, events: Events) -> None:
         self._retention = retention
@@ -43,6 +47,7 @@ class RetentionPart(Part):
         self._next = 0.0
         self._reported = False
         self._removed = 0
+        self._is_recorded = False
 
     @property
     def _options(self) -> RetentionOptions:
@@ -50,6 +55,11 @@ class RetentionPart(Part):
 
     def open(self) -> None:
         _LOGGER.info("retention: %s", self._options)
+        self._is_recorded = False
+        with suppress(DatabaseUnavailable):  # the first round tries again: an outage must not end the process
+            self._record_settings()
+
+    def _record_settings(self) -> None:
         options = self._options
 
         def record(tx: Transaction) -> None:
@@ -63,15 +73,19 @@ class RetentionPart(Part):
             )
 
         self._database.transact(record)
+        self._is_recorded = True
 
     def close(self) -> None:
-        if self._database.read(verbs.status).holder == self._holder:
-            self._database.transact(lambda tx: verbs.release(tx, holder=self._holder))
+        with suppress(DatabaseUnavailable):  # then another process continues the pass after a minute
+            if self._database.read(verbs.status).holder == self._holder:
+                self._database.transact(lambda tx: verbs.release(tx, holder=self._holder))
 
     def round(self, wakes: Collection[Wake]) -> float:
         elapsed = self._database.clock.monotonic()
         if elapsed < self._next:
             return self._next - elapsed
+        if not self._is_recorded:
+            self._record_settings()
         pause = self._options.pause_seconds
         if not self._options.keeps_everything:
             pause = self._work()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -32,6 +33,11 @@ _LOGGER: Final = logging.getLogger("stepwell.worker")
 
 NOTES_SECONDS: Final = 0.5  # progress and logs are read by people: this is soon enough
 PREFETCH_LIMIT: Final = 128
+# What the children of every app need; and what those of an app with declarations do, which is seen by its being loaded.
+_PRELOADED: Final = ("stepwell.run.executors.child", "stepwell.public")
+_DECLARATIONS: Final = (
+    "stepwell.workflow.workflows", "stepwell.schedule.declaring", "stepwell.processes.processes"
+)  # fmt: skip
 
 
 class ProcessExecutor(Executor):
@@ -52,7 +58,7 @@ class ProcessExecutor(Executor):
         self.slots = slots
         self._rescues = rescues
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["stepwell.run.executors.child", "stepwell.public"])
+        context.set_forkserver_preload([*_PRELOADED, *(name for name in _DECLARATIONS if name in sys.modules)])
         self._slots = [Slot(context, app_name, max_memory, logs) for _ in range(slots)]
         self._messages = MessageHandler(database, finisher, app_name)
         self._notes_at = 0.0

@@ -249,7 +249,9 @@ class WebSettings:
         "The address to listen on. Any other than this machine's own needs a token.",
         constant="web.server:HOST",
     )
-    port: int = setting(7837, WholeNumber(0), "The port to listen on. 0: any free one.", constant="web.server:PORT")
+    port: int = setting(
+        7837, WholeNumber(0, 65_535), "The port to listen on. 0: any free one.", constant="web.server:PORT"
+    )
     token: str | None = setting(
         None,
         Text(r"[!-~]{16,}", "at least 16 printable characters without blanks"),
@@ -262,7 +264,7 @@ class WebSettings:
         "A file with tokens: `NAME ROLE TOKEN` in each line, with the role read, operate or admin.",
     )
     hosts: tuple[str, ...] = setting(
-        (), Names(), "Host names by which it is called, besides those of this machine, like the name of a proxy."
+        (), Names(), "Host names that clients may use besides those of this machine, like the name of a proxy."
     )
     read_only: bool = setting(False, Flag(), "Whether everything that changes something is refused.")
 

@@ -127,6 +127,10 @@ def add_block_members(tx: Transaction, *, block: str) -> int: ...
 
 
 @change
+def mark_unchecked_successors(tx: Transaction, *, block: str, type: str, index: int) -> int: ...
+
+
+@change
 def remove_successors_from_agenda(tx: Transaction, *, block: str, type: str, index: int) -> int:
     """A step was inserted before others of its block: those not dispatched yet now wait for it."""
     ...

@@ -42,6 +42,7 @@ class StepFacts(msgspec.Struct, frozen=True):
     hostname: str | None
     lease_worker: str | None
     lease_deadline: datetime | None
+    lease_token: int
     error_message: str | None
     last_error: str | None
     concurrency_key: str | None
@@ -76,6 +77,13 @@ class Member(msgspec.Struct, frozen=True):
     index: int
     step_id: int
     ended: bool
+
+
+class StepBehind(msgspec.Struct, frozen=True):
+    """`whole`: its end is waited for, so its children matter, too; otherwise only that its own code is done."""
+
+    id: int
+    whole: bool
 
 
 class Edge(msgspec.Struct, frozen=True):
@@ -133,8 +141,11 @@ class WorkflowPause(msgspec.Struct, frozen=True):
 
 
 @query
-def steps_behind(tx: Transaction, *, ids: Sequence[int], fan: int, most: int) -> list[int]:
-    """Steps and all steps that they may wait for, at any depth; at most `fan` of each kind behind one step."""
+def steps_behind(tx: Transaction, *, ids: Sequence[int], fan: int, most: int) -> list[StepBehind]:
+    """Steps and all steps that they may wait for, now or later, at any depth; at most `fan` of each kind behind one.
+
+    A step may be there twice, once as a whole.
+    """
     ...
 
 
@@ -162,7 +173,7 @@ def holders_of_keys(tx: Transaction, *, keys: Sequence[str], most: int) -> list[
 
 @query
 def leases_below(tx: Transaction, *, ids: Sequence[int]) -> list[LeaseBelow]:
-    """Steps that a cascade ended while their process still holds the lease, and which of the given steps are above."""
+    """Steps that ended while their process still holds the lease, and which of the given steps are above."""
     ...
 
 

@@ -116,6 +116,10 @@ def insert_operation(
     ...
 
 
+@change
+def set_parameters(tx: Transaction, *, id: int, parameters: str) -> int: ...
+
+
 @query
 def operation(tx: Transaction, *, id: int) -> OperationRow | None: ...
 

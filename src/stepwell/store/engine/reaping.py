@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -21,6 +22,11 @@ class DeadLease(msgspec.Struct, frozen=True):
     lease_token: int
     alive_until: datetime | None  # None: the worker has no row any more
     heartbeat_at: datetime | None
+
+
+class LeaseKey(msgspec.Struct, frozen=True):
+    id: int
+    lease_token: int
 
 
 class Unclaimed(msgspec.Struct, frozen=True):
@@ -46,8 +52,8 @@ def dead_leases(tx: Transaction, *, of_tasks: bool, now: datetime) -> list[DeadL
 
 
 @query
-def is_lease_dead(tx: Transaction, *, id: int, token: int, now: datetime) -> int | None:
-    """The same check for one lease, repeated in the transaction that ends it."""
+def still_dead(tx: Transaction, *, ids: Sequence[int], now: datetime) -> list[LeaseKey]:
+    """The same check, repeated in the transaction that ends the leases of these steps."""
     ...
 
 

@@ -11,17 +11,14 @@ from stepwell.store.transaction import Transaction
 
 
 class EarlierRequest(msgspec.Struct, frozen=True):
-    """`status` and `answer` are None while it is being answered, and for good if its process died."""
-
     fingerprint: str
-    status: int | None
-    answer: str | None
-    created_at: datetime
+    status: int
+    answer: str
 
 
 @change
 def begin_request(tx: Transaction, *, visitor: str, key: str, fingerprint: str, now: datetime) -> int:
-    """0: there is one with this key."""
+    """0: there is one with this key. Waits for another transaction that has begun one."""
     ...
 
 
@@ -31,10 +28,6 @@ def request(tx: Transaction, *, visitor: str, key: str) -> EarlierRequest | None
 
 @change
 def answer_request(tx: Transaction, *, visitor: str, key: str, status: int, answer: str) -> int: ...
-
-
-@change
-def forget_request(tx: Transaction, *, visitor: str, key: str) -> int: ...
 
 
 @change

@@ -15,6 +15,7 @@ class BreakerRow(msgspec.Struct, frozen=True):
     changed_by: str | None
     reason: str | None
     changed_at: datetime
+    planned_end: datetime | None
 
     @property
     def is_on(self) -> bool:
@@ -40,7 +41,9 @@ def breaker_for_dispatch(tx: Transaction) -> str | None:
 
 
 @change
-def set_breaker(tx: Transaction, *, value: str, actor: str, reason: str | None, now: datetime) -> int: ...
+def set_breaker(
+    tx: Transaction, *, value: str, actor: str, reason: str | None, now: datetime, planned_end: datetime | None
+) -> int: ...
 
 
 @query

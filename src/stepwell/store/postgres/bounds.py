@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from psycopg.conninfo import conninfo_to_dict
 
+from stepwell.store.macros import KEEP_TO_INDEXES
+
 # A third of a lease, like the time between two heartbeats: others get the locks before the lease of the client expires.
 SHARE_OF_LEASE: Final = 3
 # Below this, a busy machine (or a garbage collection) would look like a suspended client.
@@ -40,6 +42,12 @@ def begin(idle: float) -> bytes:
         f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; SET LOCAL lock_timeout = {lock_ms}; "
         f"SET LOCAL tcp_user_timeout = {idle_ms}"
     ).encode()
+
+
+@cache
+def begin_writing(idle: float) -> bytes:
+    """The same for a transaction that writes: its statements look up rows by index."""
+    return begin(idle) + "".join(f"; SET LOCAL {name} = {to}" for name, to in KEEP_TO_INDEXES.items()).encode()
 
 
 def begin_reading(idle: float, seconds: float) -> bytes:

@@ -41,8 +41,8 @@ CLOCK_READING_SECONDS: Final = 30.0
 # NOTIFY serializes commits (measured with 8 writers: 11.3 k transactions/s without it, 4.2 k with it), so a process
 # sends each wake-up at most once in this interval. A worker that was woken polls once more after it.
 NOTIFY_INTERVAL_SECONDS: Final = 0.005
-# A statement is prepared on its second use on a connection: planning a claim takes longer than running it.
-PREPARE_AFTER: Final = 1
+# A statement is prepared on its first use on a connection: planning a claim takes longer than running it.
+PREPARE_AFTER: Final = 0
 PREPARED_MAX: Final = 300  # more than there are statements
 IDLE_CHECK_SECONDS: Final = 1.0
 
@@ -164,7 +164,8 @@ class PostgresConnections(Connections):
                         connection.execute(bounds.begin_reading(self._idle_seconds, limit), prepare=False)
                 elif not single:
                     with translated:
-                        connection.execute(bounds.begin(self._idle_seconds), prepare=False)
+                        begin = bounds.begin_writing if write else bounds.begin
+                        connection.execute(begin(self._idle_seconds), prepare=False)
                 yield tx
                 tx.send_wakes()
             except BaseException as error:

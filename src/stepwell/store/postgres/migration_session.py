@@ -55,7 +55,7 @@ class PostgresMigrationSession(MigrationSession):
         return {row[0] for row in found}
 
     def run_script(self, script: str) -> None:
-        self._connection.execute(script.encode())
+        self._connection.execute(script.encode(), prepare=False)
 
     def define(self, script: str) -> None:
         """Functions and views name their schema, so that they do not depend on the search path of who fires them."""

@@ -29,6 +29,12 @@ WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid
   AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
 ON CONFLICT DO NOTHING;
 
+-- name: mark_unchecked_successors(block, type, index)!
+-- Those of them that have just returned to Pending are checked all the same: one may stand behind a failure, too.
+INSERT INTO steps_marks ("group", step_id)
+SELECT a."group", a.step_id FROM steps_unconcluded u JOIN steps_agenda a ON a.step_id = u.step_id
+WHERE u.block_uuid = :block AND u.type = :type AND u."index" > :index AND a.status = 'unchecked';
+
 -- name: remove_successors_from_agenda(block, type, index)!
 -- A step was inserted before others of its block: those not dispatched yet now wait for it.
 DELETE FROM steps_agenda
@@ -64,7 +70,8 @@ WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR @sqlite(tr
 
 -- name: add_marks(first, last, ids)!
 -- The next tick checks the others, unless they are on the agenda already or their parent's own code is not done: its end
--- opens them. (Steps after one that has already failed are marked in any case: no later change would mark them.)
+-- opens them. (Steps after one that has already failed are marked in any case: no later change would mark them. So is a
+-- dormant handler before one that waits: that one cannot run any more.)
 INSERT INTO steps_marks ("group", step_id)
 SELECT s."group", s.id FROM steps s LEFT JOIN steps p ON p.id = s.parent_step_id
 WHERE s.id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR s.id @in(:ids bigint))
@@ -73,6 +80,10 @@ WHERE s.id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR s.id @in
            ELSE p.own_code_done_at IS NOT NULL OR p.state = 'NotRunnable' OR s.dependencies > 0
                 OR EXISTS (SELECT 1 FROM steps_unconcluded u
                            WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended)
+                OR s.state = 'NotRunnable'
+                   AND EXISTS (SELECT 1 FROM steps_unconcluded u
+                               WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" > s."index"
+                                 AND NOT u.ended)
       END
   AND NOT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = s.id);
 

@@ -5,7 +5,7 @@
 -- `skippable`: an operator may skip it. The plan of an element is that of its map.
 SELECT s.id, s.label, s.action, s.queue, s."group", s.workflow_id, s.type, s.block_uuid, s.child_block_uuid, s.parent_step_id,
        s."index", s.state, s.reason, s.placed, s.trigger_rule, s.dispatch_after, s.retries, s.max_retries, s.attempts,
-       s.not_completed, s.own_code_done_at, s.started_at, s.completed_at, s.hostname, s.lease_worker, s.lease_deadline,
+       s.not_completed, s.own_code_done_at, s.started_at, s.completed_at, s.hostname, s.lease_worker, s.lease_deadline, s.lease_token,
        s.error_message, s.last_error, s.concurrency_key, s.concurrency_limit, s.belongs_to, a.status, coalesce(a.key_blocked, false) AS key_blocked,
        s.kind, s.decision,
        CASE WHEN s.template IS NULL THEN true
@@ -34,11 +34,12 @@ WHERE a.concurrency_key @in(:keys text) AND (a.status IN ('dispatched', 'running
 ORDER BY a.step_id LIMIT :most;
 
 -- name: leases_below(ids)
--- Steps that a cascade ended while their process still holds the lease, with those of the given steps that are above them.
+-- Steps that ended while their process still holds the lease and that a retry of an ancestor revives (one that was cancelled
+-- by hand is not), with those of the given steps that are above them.
 WITH RECURSIVE up (leased_id, id, parent_step_id) AS (
     SELECT s.id, s.id, s.parent_step_id FROM steps s
     WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
-      AND s.state IN ('Failed', 'Cancelled') AND s.reason IN ('parent_failed', 'parent_cancelled')
+      AND (s.state IN ('Failed', 'Stopped') OR s.state = 'Cancelled' AND s.reason = 'parent_cancelled')
     UNION
     SELECT u.leased_id, p.id, p.parent_step_id FROM up u JOIN steps p ON p.id = u.parent_step_id
 )

@@ -12,7 +12,7 @@ UPDATE steps_limits SET shares = :shares WHERE kind = :kind AND name = :name;
 
 -- name: set_limit(kind, name, maximum)!
 INSERT INTO steps_limits (kind, name, maximum) VALUES (:kind, :name, :maximum)
-ON CONFLICT (kind, name) DO UPDATE SET maximum = excluded.maximum;
+ON CONFLICT (kind, name) DO UPDATE SET maximum = excluded.maximum WHERE steps_limits.maximum <> excluded.maximum;
 
 -- name: delete_limit(kind, name)!
 DELETE FROM steps_limits WHERE kind = :kind AND name = :name;

@@ -6,6 +6,9 @@ VALUES (:kind, :state, :filters, :parameters, :actor, :reason, :undo_of, :now,
         CASE WHEN :state IN ('running', 'done') THEN @time(:now) END, CASE WHEN :state = 'done' THEN @time(:now) END)
 RETURNING id;
 
+-- name: set_parameters(id, parameters)!
+UPDATE steps_operations SET parameters = :parameters WHERE id = :id;
+
 -- name: operation(id)
 SELECT * FROM steps_operations WHERE id = :id;
 

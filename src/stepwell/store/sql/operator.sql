@@ -49,16 +49,16 @@ WHERE id = :id AND state = 'Pending' AND type = 'resolve-exception'
 
 -- name: pause_workflow(workflow, actor, reason, now)!
 INSERT INTO steps_paused_workflows (workflow_id, paused_at, paused_by, reason) VALUES (:workflow, :now, :actor, :reason)
-ON CONFLICT (workflow_id) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
-    reason = excluded.reason;
+ON CONFLICT DO NOTHING;
 
 -- name: resume_workflow(workflow)!
 DELETE FROM steps_paused_workflows WHERE workflow_id = :workflow;
 
 -- name: remove_workflow_from_agenda(workflow)!
--- Paused: its Pending steps leave the agenda in the same transaction.
+-- Paused: its Pending steps leave the agenda in the same transaction. What is still to be checked may stand behind a
+-- failure: the next tick decides about it, and opens nothing of it.
 DELETE FROM steps_agenda
-WHERE status IN ('open', 'delayed', 'unchecked', 'undecided')
+WHERE status IN ('open', 'delayed', 'undecided')
   AND step_id @in(SELECT id FROM steps
                   WHERE uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid);
 
@@ -69,13 +69,17 @@ SELECT "group", id FROM steps
 WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state = 'Pending' AND placed;
 
 -- name: revivable_children(ids)
--- Children that are revived with these steps: ended by a cascade, or failed under a parent whose own code was done.
+-- Children that are revived with these steps: ended by a cascade, or failed under a parent whose own code was done, or
+-- NotRunnable with nothing in the way any more: what failed before them was retried or concluded while an ancestor had
+-- ended for a reason of its own, and below such a one nothing is revived.
 SELECT c.id
 FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps c ON c.id = u.step_id
 WHERE p.id @in(:ids bigint)
   AND (c.state IN ('Failed', 'Cancelled', 'NotRunnable')
        AND c.reason IN ('parent_failed', 'parent_cancelled', 'parent_not_runnable')
-       OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped'));
+       OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped')
+       OR c.state = 'NotRunnable' AND c.reason = 'predecessor_failed'
+          AND NOT (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = c.id));
 
 -- name: revivable_successors(ids)
 SELECT s.id, s.parent_step_id
@@ -149,9 +153,12 @@ WHERE id = :id AND state = 'Pending' AND is_throttled;
 
 -- name: reset_attempts(id, now)!
 -- A step that was never claimed keeps the time for which it was planned; a later time of any other is a delay after an attempt.
+-- No row is changed if there is nothing to reset.
 UPDATE steps SET attempts = 0, retries = 0, not_completed = 0, rescues = 0, double_checks = 0, is_throttled = false,
     dispatch_after = CASE WHEN lease_token = 0 AND dispatch_after > :now THEN dispatch_after END, changed_from = NULL
-WHERE id = :id AND state = 'Pending';
+WHERE id = :id AND state = 'Pending'
+  AND (attempts <> 0 OR retries <> 0 OR not_completed <> 0 OR rescues <> 0 OR double_checks <> 0 OR is_throttled
+       OR dispatch_after <= :now OR dispatch_after IS NOT NULL AND lease_token <> 0);
 
 -- name: recheck(id)!
 UPDATE steps_agenda SET status = 'unchecked', key_blocked = concurrency_key IS NOT NULL,

@@ -7,13 +7,14 @@ SELECT s.id, s.action, s.state, s.rescues, s.lease_worker, s.lease_token, w.aliv
 FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
 WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
   AND @lease_is_dead(s, w, :now)
-  AND (s.state = 'Running' AND coalesce(s.belongs_to, '') = 'process') = CAST(:of_tasks AS boolean);
+  AND (s.state = 'Running' AND coalesce(s.belongs_to, '') = 'process') = CAST(:of_tasks AS boolean)
+ORDER BY s.id;  -- reapers that end them at the same time lock the rows in the same order
 
--- name: is_lease_dead(id, token, now)
--- The same check for one lease, repeated in the transaction that ends it.
-SELECT s.id
+-- name: still_dead(ids, now)
+-- The same check, repeated in the transaction that ends the leases of these steps.
+SELECT s.id, s.lease_token
 FROM steps s LEFT JOIN steps_workers w ON w.id = s.lease_worker
-WHERE s.id = :id AND s.lease_token = :token AND s.lease_worker IS NOT NULL
+WHERE s.id @in(:ids bigint) AND s.lease_worker IS NOT NULL
   AND @lease_is_dead(s, w, :now);
 
 -- name: heartbeats()

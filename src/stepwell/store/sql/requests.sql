@@ -5,13 +5,10 @@ INSERT INTO steps_requests (visitor, key, fingerprint, created_at) VALUES (:visi
 ON CONFLICT DO NOTHING;
 
 -- name: request(visitor, key)
-SELECT fingerprint, status, answer, created_at FROM steps_requests WHERE visitor = :visitor AND key = :key;
+SELECT fingerprint, status, answer FROM steps_requests WHERE visitor = :visitor AND key = :key;
 
 -- name: answer_request(visitor, key, status, answer)!
 UPDATE steps_requests SET status = :status, answer = :answer WHERE visitor = :visitor AND key = :key;
-
--- name: forget_request(visitor, key)!
-DELETE FROM steps_requests WHERE visitor = :visitor AND key = :key;
 
 -- name: forget_old_requests(before)!
 DELETE FROM steps_requests WHERE created_at < :before;

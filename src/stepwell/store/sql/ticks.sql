@@ -160,10 +160,10 @@ FROM (SELECT name FROM steps_queues q
 -- name: fence(group, owner, token)
 -- Locks the row of the group lock until the transaction ends: a takeover waits for it, and after a takeover this returns
 -- nothing. If the process is suspended in this transaction, the server ends its session, which frees the group.
-SELECT lock_token @keep_to_indexes
+SELECT lock_token
 FROM steps_dispatcher WHERE "group" = :group AND lock_owner = :owner AND lock_token = :token
 @postgres(FOR UPDATE);
 
 -- name: keep_to_indexes()
--- Applies until the end of the transaction (see the macro).
+-- For a transaction that only reads; one that writes begins so (`store/postgres/bounds.py`).
 SELECT 1 AS kept @keep_to_indexes;

@@ -16,6 +16,7 @@ from stepwell.store.bounded import read_seconds
 from stepwell.store.conflict import Conflict
 from stepwell.store.connections import Connections, MigrationSession, Settings
 from stepwell.store.forks import FORK_SECONDS
+from stepwell.store.lock_holder import LockHolder
 from stepwell.store.sqlite.bounded_readers import BoundedReaders, time_limit
 from stepwell.store.sqlite.callers import callers_transaction
 from stepwell.store.sqlite.checkpoints import Checkpoints
@@ -28,7 +29,9 @@ from stepwell.store.sqlite.connection import (
     table_names,
 )
 from stepwell.store.sqlite.listener import CommitListener, SqliteListener
+from stepwell.store.sqlite.lock_holders import suspended_writer_of, writer_of
 from stepwell.store.sqlite.transaction import SqliteTransaction, translated
+from stepwell.store.sqlite.versions import DataVersion, DataVersions
 from stepwell.store.wake import Listener
 
 # The first and the longest pause before a writer tries to begin again. SQLite's own busy handler sleeps up to a tenth
@@ -60,6 +63,7 @@ class SqliteConnections(Connections):
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._bounded = BoundedReaders(lambda: connect(path))
+        self._versions = DataVersions(lambda: connect(path))
         self._checkpoints: Checkpoints | None = None
         self._commits = 0
         self._held_for_fork: list[threading.RLock] = []
@@ -92,6 +96,8 @@ class SqliteConnections(Connections):
 
     def _close_both(self) -> None:
         self._bounded.close()
+        if not self._held_for_fork:
+            self._versions.close()
         for connection in (self._reader, self._writer):
             if connection is not None:
                 connection.close()
@@ -171,6 +177,20 @@ class SqliteConnections(Connections):
             has_waited = time.monotonic() - started > LONG_WAIT_SECONDS
             time.sleep(PASS_SECONDS[has_waited])
 
+    def lock_holder(self) -> LockHolder | None:
+        return None if self._path is None else writer_of(self._path)
+
+    def suspended_writer(self) -> LockHolder | None:
+        return None if self._path is None else suspended_writer_of(self._path)
+
+    def data_version(self) -> DataVersion | None:
+        if self._path is None:
+            return 0, self._commits
+        try:
+            return self._versions.read()
+        except sqlite3.OperationalError:
+            return None
+
     def listen(self) -> Listener:
         return CommitListener(lambda: self._commits) if self._path is None else SqliteListener(self._path)
 
@@ -204,6 +224,7 @@ class SqliteConnections(Connections):
 
     def before_fork(self) -> None:
         self._bounded.before_fork(FORK_SECONDS)
+        self._versions.before_fork()
         for lock in (self._reading_lock, self._lock):
             if lock.acquire(timeout=FORK_SECONDS):
                 self._held_for_fork.append(lock)
@@ -217,6 +238,7 @@ class SqliteConnections(Connections):
         for lock in held:
             lock.release()
         self._bounded.after_fork()
+        self._versions.after_fork()
 
     def after_fork_in_child(self) -> str | None:
         if self._reader is None and self._writer is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from stepwell.model.times import MAX_SECONDS
 from stepwell.web.api.endpoint import Call, Table
 from stepwell.web.api.inputs import Because, Name
 
@@ -13,12 +15,19 @@ table = Table("breaker")
 
 
 class BreakerView(Struct):
-    """Whether steps are dispatched; who set this, why and when."""
+    """Whether steps are dispatched; who set this, why and when, and until when a pause is planned."""
 
     dispatching: bool
     changed_by: str | None
     reason: str | None
     changed_at: datetime | None
+    planned_end: datetime | None
+
+
+class PauseBody(Because, forbid_unknown_fields=True):
+    """Why dispatching stops, and for how long it is planned. It does not resume by itself."""
+
+    planned_seconds: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] | None = None
 
 
 class SafetyQuery(Struct):
@@ -37,7 +46,7 @@ class SafetyView(Struct):
 
 def breaker_view(call: Call) -> BreakerView:
     state = call.app.breaker.state()
-    return BreakerView(state.dispatching, state.changed_by, state.reason, state.changed_at)
+    return BreakerView(state.dispatching, state.changed_by, state.reason, state.changed_at, state.planned_end)
 
 
 @table.get("/breaker", "Whether steps are dispatched")
@@ -46,8 +55,8 @@ def _show(call: Call) -> BreakerView:
 
 
 @table.post("/breaker/pause", "Stop dispatching Pending steps; everything else continues")
-def _pause(call: Call, body: Because) -> BreakerView:
-    call.app.breaker.pause(call.who, body.why)
+def _pause(call: Call, body: PauseBody) -> BreakerView:
+    call.app.breaker.pause(call.who, body.why, planned=body.planned_seconds)
     return breaker_view(call)
 
 

@@ -53,6 +53,7 @@ class Endpoint:
     role: Role
     status: int
     handler: Callable[..., Any]
+    changes_nothing: bool = False
     types: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -79,8 +80,17 @@ class Table:
     def get(self, path: str, summary: str) -> Callable[[F], F]:
         return self._add("GET", path, summary, Role.READ, 200)
 
-    def post(self, path: str, summary: str, *, role: Role = Role.OPERATE, status: int = 200) -> Callable[[F], F]:
-        return self._add("POST", path, summary, role, status)
+    def post(
+        self,
+        path: str,
+        summary: str,
+        *,
+        role: Role = Role.OPERATE,
+        status: int = 200,
+        changes_nothing: bool = False,
+    ) -> Callable[[F], F]:
+        """`changes_nothing`: doing it twice does no harm, and it takes more than one transaction."""
+        return self._add("POST", path, summary, role, status, changes_nothing)
 
     def patch(self, path: str, summary: str, *, role: Role = Role.ADMIN) -> Callable[[F], F]:
         return self._add("PATCH", path, summary, role, 200)
@@ -88,10 +98,14 @@ class Table:
     def delete(self, path: str, summary: str, *, role: Role = Role.ADMIN) -> Callable[[F], F]:
         return self._add("DELETE", path, summary, role, 200)
 
-    def _add(self, method: Method, path: str, summary: str, role: Role, status: int) -> Callable[[F], F]:
+    def _add(
+        self, method: Method, path: str, summary: str, role: Role, status: int, changes_nothing: bool = False
+    ) -> Callable[[F], F]:
         def add(handler: F) -> F:
             types = get_type_hints(handler, include_extras=True)
-            self.endpoints.append(Endpoint(method, path, summary, self.tag, role, status, handler, types))
+            self.endpoints.append(
+                Endpoint(method, path, summary, self.tag, role, status, handler, changes_nothing, types)
+            )
             return handler
 
         return add

@@ -1,8 +1,8 @@
 """`Idempotency-Key`: a request that is sent twice acts once.
 
-The key is a row, written before the action; the answer is added to it afterwards. A second request with the same key
-gets that answer. An outage leaves no row, so that the request can be repeated. A process that dies in between leaves a
-row without an answer: then it is not known whether the action took place, and a repeated request says so.
+Its key, what it does and the answer to it are one transaction: whatever dies, and whenever, either all of it is stored
+or nothing, and then the request can be repeated. A second request with the same key waits for the first one, and gets
+its answer. A refusal is an answer as well; an outage is none.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from stepwell.store import Transaction
+from stepwell.model.errors import StepwellError
+from stepwell.store import Database, Transaction
 from stepwell.store.engine import requests
-from stepwell.web.api.endpoint import Call
 from stepwell.web.problems import HttpProblem
 
 KEPT: Final = timedelta(days=1)
@@ -33,49 +33,106 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def once(call: Call, key: str, method: str, path: str, body: bytes, work: Callable[[], Answer]) -> Answer:
-    """Do the work, or return the answer of an earlier request with this key."""
-    if not _KEY.fullmatch(key):
-        raise HttpProblem(422, f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters without blanks")
-    database, visitor = call.app.database, call.visitor.name
-    fingerprint = hashlib.sha256(b"\n".join((method.encode(), path.encode(), body))).hexdigest()
-    now = database.now()
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request with a key, which belongs to its visitor."""
 
-    def begin(tx: Transaction) -> requests.EarlierRequest | None:
-        requests.forget_old_requests(tx, before=now - KEPT)
-        if requests.begin_request(tx, visitor=visitor, key=key, fingerprint=fingerprint, now=now):
-            return None
-        return requests.request(tx, visitor=visitor, key=key)
+    visitor: str
+    key: str
+    method: str
+    address: str  # with its query
+    body: bytes
 
-    earlier = database.transact(begin)
-    if earlier is not None:
-        return _repeated(earlier, fingerprint)
+    def fingerprint(self) -> str:
+        """What another request with this key must have in common with it."""
+        return hashlib.sha256(b"\n".join((self.method.encode(), self.address.encode(), self.body))).hexdigest()
+
+
+class _NotDone(StepwellError):
+    """Undoes what was written before the work ended with this answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.text)
+        self.answer = answer
+
+
+def once(database: Database, sent: Sent, work: Callable[[], Answer]) -> Answer:
+    """Do the work, or return the answer to an earlier request with this key."""
+    _forget_old(database, sent)
+
+    def claim_and_work(tx: Transaction) -> Answer:
+        if not _claim(tx, database, sent):
+            return _earlier(tx, sent)
+        try:
+            answer = database.transact(lambda _: _done(work()))
+        except _NotDone as refused:
+            answer = refused.answer
+            if answer.status >= 500:
+                raise  # undoes the claim
+        requests.answer_request(tx, visitor=sent.visitor, key=sent.key, status=answer.status, answer=answer.text)
+        return answer
+
     try:
-        answer = work()
-    except BaseException:
-        database.transact(lambda tx: requests.forget_request(tx, visitor=visitor, key=key))
-        raise
+        return database.together(claim_and_work)
+    except _NotDone as failed:
+        return failed.answer
+
+
+def once_in_parts(database: Database, sent: Sent, work: Callable[[], Answer]) -> Answer:
+    """The same for work in several transactions that may be done twice: every request gets the answer that is stored.
+
+    Its locks must not be held together. Two requests at a time, or one after a crash, both do the work.
+    """
+    _forget_old(database, sent)
+    earlier = database.read(lambda tx: requests.request(tx, visitor=sent.visitor, key=sent.key))
+    if earlier is not None:
+        return _replayed(earlier, sent)
+    answer = work()
     if answer.status >= 500:
-        database.transact(lambda tx: requests.forget_request(tx, visitor=visitor, key=key))
-    else:
-        database.transact(
-            lambda tx: requests.answer_request(tx, visitor=visitor, key=key, status=answer.status, answer=answer.text)
-        )
+        return answer
+
+    def store(tx: Transaction) -> Answer:
+        if not _claim(tx, database, sent):
+            return _earlier(tx, sent)
+        requests.answer_request(tx, visitor=sent.visitor, key=sent.key, status=answer.status, answer=answer.text)
+        return answer
+
+    return database.transact(store)
+
+
+def _done(answer: Answer) -> Answer:
+    if answer.status >= 400:
+        raise _NotDone(answer)
     return answer
 
 
-def _repeated(earlier: requests.EarlierRequest, fingerprint: str) -> Answer:
-    if earlier.fingerprint != fingerprint:
+def _forget_old(database: Database, sent: Sent) -> None:
+    if not _KEY.fullmatch(sent.key):
+        raise HttpProblem(422, f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters without blanks")
+    before = database.now() - KEPT
+    database.transact(lambda tx: requests.forget_old_requests(tx, before=before))
+
+
+def _claim(tx: Transaction, database: Database, sent: Sent) -> bool:
+    """False if there is a request with this key: it is committed, because this waits for the other transaction."""
+    return bool(
+        requests.begin_request(
+            tx, visitor=sent.visitor, key=sent.key, fingerprint=sent.fingerprint(), now=database.now()
+        )
+    )
+
+
+def _earlier(tx: Transaction, sent: Sent) -> Answer:
+    found = requests.request(tx, visitor=sent.visitor, key=sent.key)
+    assert found is not None
+    return _replayed(found, sent)
+
+
+def _replayed(earlier: requests.EarlierRequest, sent: Sent) -> Answer:
+    if earlier.fingerprint != sent.fingerprint():
         raise HttpProblem(
             422,
             "this Idempotency-Key was used for another request; nothing was done",
             "use a new key for a new request",
-        )
-    if earlier.status is None or earlier.answer is None:
-        raise HttpProblem(
-            409,
-            f"the first request with this Idempotency-Key, of {earlier.created_at.isoformat()}, has no answer yet",
-            "wait and repeat it; if it never gets one, its server died: check whether it took effect",
-            {"Retry-After": "1"},
         )
     return Answer(earlier.status, earlier.answer, {"Idempotency-Replayed": "true"})

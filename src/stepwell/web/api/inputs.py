@@ -80,7 +80,7 @@ def read_body(content_type: str, body: bytes, kind: Any) -> Any:
         plain = msgspec.json.decode(body) if body else {}
         codec.encode(plain, "body")
         found = msgspec.convert(plain, kind)
-        _check_moments(found)
+        check_moments(found)
         return found
     except UnstorableValue as error:
         raise HttpProblem(422, str(error)) from error
@@ -100,7 +100,8 @@ def _check_texts(values: dict[str, Any], fields: dict[str, Any]) -> None:
             raise HttpProblem(422, f"parameter {name!r} is not a time", "write it as 2026-01-31T14:07:12Z")
 
 
-def _check_moments(body: Any) -> None:
+def check_moments(body: Any) -> None:
+    """The times in a body must exist in UTC."""
     for name in msgspec.structs.asdict(body) if isinstance(body, Struct) else ():
         value = getattr(body, name)
         if isinstance(value, datetime) and not _is_moment(

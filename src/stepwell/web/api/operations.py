@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
-from stepwell.operate.operations.operations import PreviewCounts, Progress
+from stepwell.operate.operations.operations import Operation, PreviewCounts, Progress
 from stepwell.store.engine.operations import ActionCount, Item, OperationRow
 from stepwell.web.api.endpoint import Call, Table
+from stepwell.web.api.filters import filters_of
 from stepwell.web.api.inputs import Id, Limit, Name, Why
-from stepwell.web.api.steps import refuse_secrets
 from stepwell.web.api.views import ItemsPage, page, shown_operation
 
 table = Table("operations")
@@ -73,19 +73,13 @@ def _list(call: Call, query: OperationsQuery) -> ItemsPage[OperationRow]:
     return page([shown_operation(row, call.redaction) for row in rows], query.limit)
 
 
-@table.post("/operations", "Preview an operation: freeze what matches; nothing changes", status=201)
+@table.post(
+    "/operations", "Preview an operation: freeze what matches; nothing changes", status=201, changes_nothing=True
+)
 def _preview(call: Call, body: PreviewBody) -> PreviewView:
-    if isinstance(args := body.filters.get("args"), dict):
-        refuse_secrets(call, args)
-    preview = call.app.operations.preview(body.kind, result=body.result, **_filters(body.filters))
+    filters = filters_of(call, body.kind, body.filters)
+    preview = call.app.operations.preview(body.kind, result=body.result, **filters)
     return PreviewView(shown_operation(preview.row(), call.redaction), preview.counts(), preview.by_action())
-
-
-def _filters(given: dict[str, Any]) -> dict[str, Any]:
-    relatable = given.get("relatable")
-    if isinstance(relatable, str) and ":" in relatable:
-        return {**given, "relatable": tuple(relatable.split(":", 1))}
-    return given
 
 
 @table.get("/operations/{operation}", "Show an operation and its progress")
@@ -103,18 +97,23 @@ def _items(call: Call, path: OperationPath, query: ItemsQuery) -> ItemsPage[Item
     return page([structs.replace(row, message=call.redaction.text(row.message)) for row in rows], query.limit)
 
 
+def _run(call: Call, operation: Operation) -> None:
+    """In the background, which sees only what is committed."""
+    call.app.database.after_commit(lambda: call.site.operations.run(operation))
+
+
 @table.post("/operations/{operation}/start", "Start a previewed operation")
 def _start(call: Call, path: OperationPath, body: StartOperationBody) -> OperationView:
     """It continues in the background; `GET` shows its progress."""
     preview = call.app.operations.open_preview(path.operation)
     operation = preview.execute(who=call.who, why=body.why, pace=body.pace, wait=False)
-    call.site.operations.run(operation)
+    _run(call, operation)
     return _show(call, path)
 
 
 @table.post("/operations/{operation}/continue", "Continue an operation whose process has ended")
 def _continue(call: Call, path: OperationPath) -> OperationView:
-    call.site.operations.run(call.app.operations.get(path.operation))
+    _run(call, call.app.operations.get(path.operation))
     return _show(call, path)
 
 
@@ -122,5 +121,5 @@ def _continue(call: Call, path: OperationPath) -> OperationView:
 def _undo(call: Call, path: OperationPath, body: StartOperationBody) -> OperationView:
     found = call.app.operations.get(path.operation)
     undo = found.undo(who=call.who, why=body.why, pace=body.pace, wait=False)
-    call.site.operations.run(undo)
+    _run(call, undo)
     return _show(call, OperationPath(undo.id))

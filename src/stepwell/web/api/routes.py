@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Final
 
@@ -35,7 +36,7 @@ def _document(root: str) -> bytes:
     return msgspec.json.encode(document(ENDPOINTS, root))
 
 
-def api_routes(site: Site) -> list[BaseRoute]:
+def api_routes(site: Site, has_ended: Callable[[str], Awaitable[bool]]) -> list[BaseRoute]:
     """Relative to `/api/v1`."""
 
     async def openapi(request: Request) -> Response:
@@ -44,6 +45,6 @@ def api_routes(site: Site) -> list[BaseRoute]:
 
     return [
         Route("/openapi.json", openapi, methods=["GET"]),
-        Streams(site).route(),
+        Streams(site, has_ended).route(),
         *routes_of(site, ENDPOINTS),
     ]

@@ -16,7 +16,6 @@ from stepwell.schedule.schedule import Edit, Schedule
 from stepwell.store.engine.executions import ExecutionRow
 from stepwell.store.engine.schedules import ChangeRow
 from stepwell.store.engine.slots import SlotRow
-from stepwell.web.api.acting import record
 from stepwell.web.api.endpoint import Call, Table
 from stepwell.web.api.inputs import Because, Id, Limit, Name, Why
 from stepwell.web.api.views import ItemsPage, page
@@ -176,8 +175,8 @@ def _create(call: Call, body: NewScheduleBody) -> Schedule:
     given = structs.asdict(body)
     name, expression, handler = given.pop("name"), given.pop("expression"), given.pop("handler")
     why, tz, params = given.pop("why"), given.pop("zone"), given.pop("params")
+    call.redaction.refuse_hidden(params, "params")
     made = call.app.schedules.create(name, expression, handler, params, who=call.who, why=why, tz=tz, **given)
-    record(call, "create_schedule", why, schedule=name)
     return _shown(call, made)
 
 
@@ -189,56 +188,49 @@ def _show(call: Call, path: SchedulePath) -> Schedule:
 @table.patch("/schedules/{name}", "Change a schedule, and show its next slots before and after")
 def _edit(call: Call, path: SchedulePath, query: PreviewQuery, body: EditBody) -> Edit:
     given = {name: value for name, value in structs.asdict(body).items() if value is not UNSET and name != "why"}
+    if "params" in given:
+        stored = call.app.schedules.get(path.name).definition.params
+        given["params"] = call.redaction.restored(given["params"], stored)
+        call.redaction.refuse_hidden(given["params"], "params")
     done = call.app.schedules.edit(path.name, who=call.who, why=body.why, preview=query.preview, **given)
-    if done.changed and not query.preview:
-        record(call, "edit_schedule", body.why, schedule=path.name, changed=done.changed)
     return structs.replace(done, schedule=_shown(call, done.schedule))
 
 
 @table.delete("/schedules/{name}", "Delete a schedule with its executions and its ledger")
 def _delete(call: Call, path: SchedulePath, query: DeleteQuery) -> Deleted:
     call.app.schedules.delete(path.name, who=call.who, why=query.why, force=query.force)
-    record(call, "delete_schedule", query.why, schedule=path.name)
     return Deleted(path.name)
 
 
 @table.post("/schedules/{name}/enable", "Enable a schedule")
 def _enable(call: Call, path: SchedulePath, body: Because) -> Schedule:
     found = call.app.schedules.enable(path.name, who=call.who, why=body.why)
-    record(call, "enable_schedule", body.why, schedule=path.name)
     return _shown(call, found)
 
 
 @table.post("/schedules/{name}/disable", "Disable a schedule")
 def _disable(call: Call, path: SchedulePath, body: Because) -> Schedule:
     found = call.app.schedules.disable(path.name, who=call.who, why=body.why)
-    record(call, "disable_schedule", body.why, schedule=path.name)
     return _shown(call, found)
 
 
 @table.post("/schedules/{name}/reset", "Remove overrides: the values of the code apply again", role=Role.ADMIN)
 def _reset(call: Call, path: SchedulePath, body: ResetBody) -> Schedule:
     found = call.app.schedules.reset(path.name, *body.fields, who=call.who, why=body.why)
-    record(call, "reset_schedule", body.why, schedule=path.name, fields=body.fields)
     return _shown(call, found)
 
 
 @table.post("/schedules/{name}/run", "Run a schedule now, independent of its slots", status=201)
 def _run_now(call: Call, path: SchedulePath, body: Because) -> ExecutionRow:
     made = call.app.schedules.run_now(path.name, who=call.who, why=body.why)
-    record(call, "run_schedule", body.why, step_id=made.step_id, workflow_id=made.workflow_id, schedule=path.name)
     return _shown_execution(call, made)
 
 
 @table.post("/schedules/{name}/backfill", "Run the slots of a period that have not succeeded")
 def _backfill(call: Call, path: SchedulePath, body: BackfillBody) -> Backfill:
-    done = call.app.schedules.backfill(
+    return call.app.schedules.backfill(
         path.name, body.first, body.last, who=call.who, why=body.why, preview=body.preview
     )
-    if not body.preview:
-        first, last = body.first.isoformat(), body.last.isoformat()
-        record(call, "backfill_schedule", body.why, schedule=path.name, first=first, last=last)
-    return done
 
 
 @table.get("/schedules/{name}/next", "The next slots")

@@ -14,7 +14,7 @@ from stepwell.model.errors import StepwellError
 from stepwell.model.secrets import redacted_texts
 from stepwell.web.api.endpoint import Call, Endpoint
 from stepwell.web.api.errors import problem_of
-from stepwell.web.api.idempotency import Answer, once
+from stepwell.web.api.idempotency import Answer, Sent, once, once_in_parts
 from stepwell.web.api.inputs import read_body, read_path, read_query
 from stepwell.web.problems import CONTENT_TYPE, TITLES, HttpProblem, Problem
 from stepwell.web.site import Site, visitor_of
@@ -70,17 +70,28 @@ def _serving(site: Site, endpoint: Endpoint) -> Serve:
         key = request.headers.get("idempotency-key")
         if key is None:
             return response_of(await site.act(work))
-        return response_of(await site.act(once, call, key, endpoint.method, str(request.url.path), body, work))
+        address = f"{request.url.path}?{request.url.query}"
+        sent = Sent(call.visitor.name, key, endpoint.method, address, body)
+        act = once_in_parts if endpoint.changes_nothing else once
+        return response_of(await site.act(_answered, lambda: act(site.app.database, sent, work)))
 
     return serve
 
 
 def answer_of(status: int, work: Callable[[], Any]) -> Answer:
     """The result of a function as the text of an answer; an error of Stepwell as a problem."""
-    try:
+
+    def made() -> Answer:
         # Reasons, messages and errors are texts of people and programs; all of them pass here.
         shown = redacted_texts(msgspec.to_builtins(work(), str_keys=True))
         return Answer(status, _encoder.encode(shown).decode())
+
+    return _answered(made)
+
+
+def _answered(work: Callable[[], Answer]) -> Answer:
+    try:
+        return work()
     except StepwellError as error:
         return _of_problem(problem_of(error))
     except HttpProblem as problem:

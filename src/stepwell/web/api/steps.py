@@ -20,7 +20,6 @@ from stepwell.model.times import MAX_SECONDS
 from stepwell.store.engine.operations import OperationRow
 from stepwell.store.engine.past import StepThen
 from stepwell.store.engine.reading import LogLine
-from stepwell.web.api.acting import record
 from stepwell.web.api.endpoint import Call, Table
 from stepwell.web.api.inputs import Because, Id, Limit, Name, StepKey, Uuid, Why
 from stepwell.web.api.views import (
@@ -167,6 +166,7 @@ def _create(call: Call, body: NewStepBody) -> Step:
     """The action must be that of a job that this app has or that a worker has recorded."""
     app = call.app
     _refuse_unknown_action(call, body.action)
+    call.redaction.refuse_hidden(body.arguments, "arguments")
     given = {name: value for name, value in msgspec.structs.asdict(body).items() if value not in (None, [])}
     arguments, action, why = given.pop("arguments", {}), given.pop("action"), given.pop("why", None)
     kind, of = given.pop("relatable_type", None), given.pop("relatable_id", None)
@@ -178,8 +178,7 @@ def _create(call: Call, body: NewStepBody) -> Step:
         given["parent"] = app.step(given["parent"]).ref
     if "depends_on" in given:
         given["depends_on"] = [app.step(which).ref for which in given["depends_on"]]
-    handle = app.enqueue(action, arguments, **given)
-    record(call, "enqueue", why, step_id=handle.id, action=action)
+    handle = app.enqueue(action, arguments, who=call.who, why=why, **given)
     return shown_step(app.step(handle), call.redaction)
 
 

@@ -8,7 +8,7 @@ with a higher id; ids of the last seconds are therefore read again, and each is 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Final
 
 import anyio
@@ -24,7 +24,7 @@ from stepwell.store.engine import reading
 from stepwell.store.engine.reading import StepChange
 from stepwell.web.api.inputs import Name, Uuid, read_query
 from stepwell.web.problems import HttpProblem
-from stepwell.web.site import Site
+from stepwell.web.site import Site, visitor_of
 
 POLL_SECONDS: Final = 0.5
 PING_SECONDS: Final = 15.0
@@ -68,8 +68,9 @@ class Follower:
 class Streams:
     """All open streams of a site."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, has_ended: Callable[[str], Awaitable[bool]]) -> None:
         self._site = site
+        self._has_ended = has_ended
         self._open = 0
 
     def route(self) -> Route:
@@ -85,9 +86,17 @@ class Streams:
         after = int(last) if last.isdecimal() and len(last) < 19 else query.after
         if after is None:
             after = await self._site.read(self._newest)
-        return StreamingResponse(
-            self._events(request, query, after), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-        )
+        headers = {"X-Accel-Buffering": "no"}
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self._events(request, query, after), media_type="text/event-stream", headers=headers)
+
+    async def _has_signed_out(self, request: Request) -> bool:
+        session = visitor_of(request).session
+        try:
+            return bool(session) and await self._has_ended(session)
+        except HttpProblem:  # the database does not answer: there is nothing to send either
+            return False
 
     def _newest(self) -> int:
         return self._site.app.database.read(reading.newest_change)
@@ -112,6 +121,8 @@ class Streams:
                         yield self._event(row, before if settle_seconds else row.id)
                 if time.monotonic() - pinged > PING_SECONDS:
                     pinged = time.monotonic()
+                    if await self._has_signed_out(request):
+                        return
                     yield b": ping\n\n"
                 if len(new) < BATCH:
                     await anyio.sleep(POLL_SECONDS)

@@ -13,7 +13,6 @@ from stepwell.model.ids import canonical_uuid
 from stepwell.model.workflow_states import WorkflowState
 from stepwell.store.engine.operations import OperationRow
 from stepwell.store.engine.workflows import Execution, ListedWorkflow, WorkflowRow, WorkflowTransition
-from stepwell.web.api.acting import record
 from stepwell.web.api.endpoint import Call, Table
 from stepwell.web.api.inputs import Because, Limit, Name, Uuid, Why
 from stepwell.web.api.steps import MomentQuery
@@ -103,7 +102,9 @@ def _templates(call: Call) -> list[Template]:
 
 @table.post("/workflows", "Start a workflow", status=201)
 def _start(call: Call, body: StartWorkflowBody) -> StartedWorkflow:
+    call.redaction.refuse_hidden(body.context, "context")
     options: dict[str, Any] = {
+        "who": call.who,
         "initiator": call.who,
         "reason": body.reason,
         "source_system": body.source_system,
@@ -113,7 +114,6 @@ def _start(call: Call, body: StartWorkflowBody) -> StartedWorkflow:
         "key": body.key,
     }
     run = call.app.workflows.start(body.name, body.context, namespace=body.namespace, version=body.version, **options)
-    record(call, "start_workflow", body.reason, workflow_id=run.id, name=f"{body.namespace}.{body.name}")
     return StartedWorkflow(run.id)
 
 

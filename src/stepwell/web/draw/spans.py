@@ -58,6 +58,11 @@ def spans_of(history: Sequence[Transition], own_code_done_at: datetime | None = 
     return found
 
 
+def of_attempt(spans: Sequence[Span], attempt: int) -> list[Span]:
+    """The run of one attempt, and what it waited for: a wait has the number of the attempt before it."""
+    return [span for span in spans if span.attempt + (span.kind not in ("runs", "children")) == attempt]
+
+
 def _kind(here: Transition) -> Kind:
     if here.to_state is State.RUNNING:
         return "runs"

@@ -156,7 +156,7 @@ def _cuts(axis: Axis, height: float, shift: float = NAMES) -> list[Markup]:
                              class_="cut"))  # fmt: skip
         found.append(
             element(
-                "text", f"⫽ {duration(piece.end - piece.start)}", x=middle, y=14, class_="note", text_anchor="middle"
+                "text", f"// {duration(piece.end - piece.start)}", x=middle, y=14, class_="note", text_anchor="middle"
             )
         )
     return found

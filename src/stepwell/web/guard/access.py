@@ -1,7 +1,8 @@
 """Sign-in: tokens of programs, one-time codes, and the cookie that a browser gets for either.
 
 A token is compared by its SHA-256, as bytes and in constant time. The cookie is signed with a key that follows from the
-tokens: every process with the same tokens accepts it, and it is worth nothing when they are changed.
+tokens: every process with the same tokens accepts it, and it is worth nothing when they are changed. The id in it is
+that of a session, which signing out ends (`web/sessions.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -50,8 +51,9 @@ class Token:
 
 
 class _Session(msgspec.Struct, array_like=True):
+    id: str
     name: str
-    role: int
+    role: Role
     expires: int
 
 
@@ -104,24 +106,28 @@ class Access:
 
     def new_cookie(self, visitor: Visitor) -> str:
         expires = int(time.time()) + SESSION_SECONDS
-        body = _text(msgspec.json.encode(_Session(visitor.name, int(visitor.role), expires)))
+        session = _Session(secrets.token_urlsafe(16), visitor.name, visitor.role, expires)
+        body = _text(msgspec.json.encode(session))
         return f"{body}.{self._sign('cookie', body)}"
 
     def by_cookie(self, cookie: str) -> Visitor | None:
         body, _, signature = cookie.partition(".")
         if not hmac.compare_digest(_hash(signature), _hash(self._sign("cookie", body))):
             return None
-        session = msgspec.json.decode(urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Session)
+        try:
+            session = msgspec.json.decode(urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Session)
+        except ValueError:  # of another version of Stepwell, with the same tokens
+            return None
         if session.expires < time.time():
             return None
-        return self.with_csrf(Visitor(session.name, Role(session.role), "cookie"), cookie)
+        return self.with_csrf(Visitor(session.name, session.role, "cookie", session=session.id), cookie)
 
     # cross-site tokens ----------------------------------------------------------------------------------------
 
     def with_csrf(self, visitor: Visitor, session: str = "") -> Visitor:
         """The visitor with the token that their forms send along."""
         csrf = self._sign("csrf", f"{visitor.name} {visitor.via} {session}")
-        return Visitor(visitor.name, visitor.role, visitor.via, csrf)
+        return replace(visitor, csrf=csrf)
 
     def is_csrf(self, visitor: Visitor, given: str) -> bool:
         return bool(visitor.csrf) and hmac.compare_digest(_hash(given), _hash(visitor.csrf))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
-from typing import Any, Final
-from urllib.parse import parse_qsl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import parse_qsl, quote
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import cookie_parser
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stepwell.web.guard.access import Access
@@ -39,10 +40,17 @@ from stepwell.web.visitor import Recognise, Role, Visitor
 # What anybody may ask: whether the process lives, and how to sign in.
 LOGIN: Final = "/step-dispatcher/login"
 LOGOUT: Final = "/step-dispatcher/logout"
+DASHBOARD: Final = "/step-dispatcher/"
+STATIC: Final = "/step-dispatcher/static/"  # files of the package, the same for everybody
 OPEN: Final = frozenset({"/health/live", "/health/ready", LOGIN, f"{LOGIN}.js", f"{LOGIN}.css"})
+_PREFIXES: Final = ("/api/v1/", "/health/", DASHBOARD)
 _FORM: Final = "application/x-www-form-urlencoded"
+MOST_FIELDS: Final = 20_000  # of a form: every row of a list that was scanned to its end may be ticked
 _CSRF_HEADER: Final = "x-csrf-token"
 _CSRF_FIELD: Final = "csrf"
+HasEnded: TypeAlias = Callable[[str], Awaitable[bool]]
+SignInPage: TypeAlias = Callable[[str], Response]  # of the path that the application is mounted at
+RefusalPage: TypeAlias = Callable[[str, HttpProblem, str], Response]
 _LOGGER: Final = logging.getLogger("stepwell.web")
 _MISSES: Final = {404: "there is nothing at this address", 405: "this address does not take that method"}
 _TOO_SLOW: Final = f"the request did not arrive within {MAX_SECONDS:g} s"
@@ -60,14 +68,18 @@ class Guard:
         *,
         recognise: Recognise | None = None,
         read_only: bool = False,
-        sign_in_page: Callable[[Scope], Response] | None = None,
+        has_ended: HasEnded | None = None,
+        sign_in_page: SignInPage | None = None,
+        refusal_page: RefusalPage | None = None,
     ) -> None:
         self._inner = inner
         self._access = access
         self._hosts = hosts
         self._recognise = recognise
         self._read_only = read_only
+        self._has_ended = has_ended
         self._sign_in_page = sign_in_page
+        self._refusal_page = refusal_page
         self.failures = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,37 +90,42 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         scope = {**scope, "app": self}  # routers raise what they cannot serve, whatever they are mounted in
+        asked = _Asked(scope["method"], _path(scope), scope.get("root_path", ""), Headers(scope=scope))
         request_id = secrets.token_hex(8)
         answer = _Answer(send, request_id)
         try:
-            receive = await self._check(scope, limited(receive), request_id)
+            receive = await self._check(scope, asked, limited(receive), request_id)
             await self._inner(scope, receive, answer.send)
         except HttpProblem as problem:
-            response = self._refusal(scope, problem, request_id)
+            response = self._refusal(asked, problem, request_id)
             await response(scope, receive, answer.send)
         except HTTPException as error:  # no such route, or not with this method
+            if error.status_code == 404 and (to := _without_slash(scope, asked)) is not None:
+                await RedirectResponse(to, 307)(scope, receive, answer.send)
+                return
             detail = _MISSES.get(error.status_code, error.detail)
-            refusal = HttpProblem(error.status_code, detail, headers=error.headers)
-            await self._refusal(scope, refusal, request_id)(scope, receive, answer.send)
+            help = "write it without the slash at its end" if _ends_with_slash(asked.path) else ""
+            refusal = HttpProblem(error.status_code, detail, help, error.headers)
+            await self._refusal(asked, refusal, request_id)(scope, receive, answer.send)
         except BodyTooLarge:
-            await problem_response(413, _TOO_LARGE, request_id=request_id)(scope, receive, answer.send)
+            await self._refusal(asked, HttpProblem(413, _TOO_LARGE), request_id)(scope, receive, answer.send)
         except BodyTooSlow:
-            await problem_response(408, _TOO_SLOW, request_id=request_id)(scope, receive, answer.send)
+            await self._refusal(asked, HttpProblem(408, _TOO_SLOW), request_id)(scope, receive, answer.send)
         except Exception:
-            _LOGGER.exception("request %s failed: %s %r", request_id, scope["method"], _path(scope)[:200])
+            _LOGGER.exception("request %s failed: %s %r", request_id, asked.method, asked.path[:200])
             if answer.has_begun:
                 raise
             detail = f"the request failed; the log of the server has the cause under {request_id}"
-            await problem_response(500, detail, request_id=request_id)(scope, receive, answer.send)
+            await self._refusal(asked, HttpProblem(500, detail), request_id)(scope, receive, answer.send)
 
-    async def _check(self, scope: Scope, receive: Receive, request_id: str) -> Receive:
-        headers, path, method = Headers(scope=scope), _path(scope), scope["method"]
+    async def _check(self, scope: Scope, asked: _Asked, receive: Receive, request_id: str) -> Receive:
+        headers, path, method = asked.headers, asked.path, asked.method
         state: dict[str, Any] = scope.setdefault("state", {})
         state["request_id"] = request_id
         self._check_size(scope, headers)
         self._check_host(headers)
         is_safe, is_open = method in SAFE_METHODS, path in OPEN
-        visitor = self._visitor(scope, headers)
+        visitor = await self._visitor(scope, headers, path)
         if visitor is None and not is_open:
             raise HttpProblem(
                 401,
@@ -160,7 +177,7 @@ class Guard:
                 "a program sends `Authorization: Bearer TOKEN` instead of a cookie",
             )
 
-    def _visitor(self, scope: Scope, headers: Headers) -> Visitor | None:
+    async def _visitor(self, scope: Scope, headers: Headers, path: str) -> Visitor | None:
         address = (scope.get("client") or ("", 0))[0]
         authorization = headers.get("authorization")
         if authorization is not None and self._access.has_tokens:
@@ -174,7 +191,10 @@ class Guard:
             return None if found is None else self._access.with_csrf(found)
         cookies = cookie_parser(headers.get("cookie", ""))
         cookie = cookies.get(self._access.cookie)
-        return None if cookie is None else self._access.by_cookie(cookie)
+        visitor = None if cookie is None else self._access.by_cookie(cookie)
+        if visitor is None or self._has_ended is None or path in OPEN or path.startswith(STATIC):
+            return visitor
+        return None if await self._has_ended(visitor.session) else visitor
 
     def _check_csrf(self, visitor: Visitor, headers: Headers, form: dict[str, str]) -> None:
         if visitor.via != "token" and not self._access.is_csrf(
@@ -188,11 +208,23 @@ class Guard:
         if not visitor.may(Role.OPERATE):
             raise HttpProblem(403, f"{visitor.name} has the role read, which may change nothing")
 
-    def _refusal(self, scope: Scope, problem: HttpProblem, request_id: str) -> Response:
-        wants_page = scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
-        if problem.status == 401 and wants_page and self._sign_in_page is not None:
-            return self._sign_in_page(scope)
+    def _refusal(self, asked: _Asked, problem: HttpProblem, request_id: str) -> Response:
+        wants_page, is_read = "text/html" in asked.headers.get("accept", ""), asked.method in ("GET", "HEAD")
+        if wants_page and is_read and problem.status == 401 and self._sign_in_page is not None:
+            return self._sign_in_page(asked.root)
+        if wants_page and asked.path.startswith(DASHBOARD) and self._refusal_page is not None:
+            return self._refusal_page(asked.root, problem, request_id)
         return problem_response(problem.status, problem.detail, problem.help, request_id, problem.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The request as it arrived: routers change the scope."""
+
+    method: str
+    path: str  # below `root`
+    root: str
+    headers: Headers
 
 
 class _Answer:
@@ -217,10 +249,25 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
 
+def _ends_with_slash(path: str) -> bool:
+    return path.endswith("/") and path.startswith(_PREFIXES) and path not in _PREFIXES
+
+
+def _without_slash(scope: Scope, asked: _Asked) -> str | None:
+    """The address without the slash at its end; a path, because a proxy may have another scheme."""
+    if asked.method not in ("GET", "HEAD") or not _ends_with_slash(asked.path):
+        return None
+    query = scope.get("query_string", b"").decode("latin-1")
+    return f"{asked.root}{quote(asked.path.rstrip('/'))}{'?' if query else ''}{query}"
+
+
 def _fields(body: bytes) -> dict[str, str]:
     if b"%00" in body or b"\x00" in body:
         raise HttpProblem(400, "the form contains a NUL character, which no stored text has")
     try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=1_000))
+        return dict(
+            parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MOST_FIELDS)
+        )
     except ValueError:
-        raise HttpProblem(400, "the body is not a valid form") from None
+        help = "for JSON, send `Content-Type: application/json`"
+        raise HttpProblem(400, "the body is not a valid form", help) from None

@@ -44,6 +44,7 @@ class Asked:
     query: tuple[tuple[str, str], ...]
     role: Role
     now: datetime
+    can_sign_out: bool = False  # has a session of this server's own
 
     @property
     def app(self) -> Stepwell:
@@ -88,6 +89,11 @@ class Asked:
         return self.role >= role and not (self.site.read_only and role > Role.READ)
 
 
+# How long a screen stays true while nothing is committed; and one of which nothing depends on the clock.
+USUAL_SECONDS: Final = 5.0
+ONLY_DATA: Final = 60.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """A screen: its template and what that shows. `cli` is the command that shows the same."""
@@ -99,6 +105,9 @@ class View:
     data: dict[str, Any] = field(default_factory=dict)
     status: int = 200
     live: bool = True
+    # For how many seconds it stays true while nothing is committed: what it says about alarms, live workers, the last
+    # hour and expected moments depends on the clock. (Ages do not: the browser writes them.) 0: asking again continues.
+    holds: float = USUAL_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepwell.look.words import counted
 from stepwell.model.errors import StepNotFound
-from stepwell.web.screens.asked import Asked, View
+from stepwell.web.screens.asked import ONLY_DATA, Asked, View
 from stepwell.web.screens.commands import command
 
 CAUSES: Final = 100
@@ -16,7 +17,8 @@ def failures(asked: Asked) -> View:
     causes = asked.app.figures.causes(limit=CAUSES)
     return View(
         template="failures.html",
-        title=f"✗ {len(causes)} causes" if causes else "Failures",
+        holds=ONLY_DATA,
+        title=f"✗ {counted(len(causes), 'cause')}" if causes else "Failures",
         cli=command("steps", state=["Failed", "Stopped"]),
         screen="Failures",
         data={"causes": causes},
@@ -33,6 +35,7 @@ def failure(asked: Asked) -> View:
     newest = asked.app.step(cause.newest_step)
     return View(
         template="failure.html",
+        holds=ONLY_DATA,
         title=f"✗ {cause.action} ×{cause.steps:,}",
         cli=command("steps", fingerprint=fingerprint),
         screen="Failures",

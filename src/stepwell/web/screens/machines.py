@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from stepwell.store.engine.reading import TickRow
 from stepwell.web.draw.charts import meter
-from stepwell.web.screens.asked import Asked, View
+from stepwell.web.screens.asked import ONLY_DATA, Asked, View
 from stepwell.web.screens.commands import command
 
 TICKS: Final = 50
@@ -61,6 +61,7 @@ def group(asked: Asked) -> View:
 def ticks(asked: Asked) -> View:
     return View(
         template="ticks.html",
+        holds=ONLY_DATA,
         title="Ticks",
         cli=command("ticks"),
         screen="Ticks",

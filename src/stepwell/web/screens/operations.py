@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from stepwell.model.errors import OperationNotFound, StepwellError
+from stepwell.model.ids import canonical_uuid
 from stepwell.operate.operations import Operation
-from stepwell.web.screens.asked import Asked, Form, View, id_of
+from stepwell.web.screens.asked import ONLY_DATA, Asked, Form, View, id_of
 from stepwell.web.screens.commands import command
 from stepwell.web.screens.filters import filters_of, refuse_secrets
 from stepwell.web.screens.step_actions import back
@@ -27,6 +28,7 @@ def operations(asked: Asked) -> View:
     rows = asked.app.operations.newest(before=before, limit=PAGE)
     return View(
         template="operations.html",
+        holds=ONLY_DATA,
         title="Operations",
         cli=command("operations", "list", before=before),
         screen="Operations",
@@ -80,7 +82,7 @@ def preview(asked: Asked, form: Form, who: str) -> str:
         refuse_secrets(asked, pairs)
         filters = filters_of(pairs)
     elif form.all("workflow"):
-        filters = {"id": form.all("workflow")}
+        filters = {"id": [_uuid(text) for text in form.all("workflow")]}
     else:
         ids = [found for value in form.all("id") if (found := id_of(value)) is not None]
         if not ids:
@@ -110,6 +112,13 @@ def resume(asked: Asked, form: Form, who: str) -> str:
     found = asked.app.operations.get(asked.id(OperationNotFound))
     _run(asked, found)
     return asked.link(f"/operations/{found.id}")
+
+
+def _uuid(text: str) -> str:
+    found = canonical_uuid(text)
+    if found is None:
+        raise StepwellError(f"{text[:100]!r} is not the id of a workflow; nothing changed")
+    return found
 
 
 def _run(asked: Asked, operation: Operation) -> None:

@@ -1,5 +1,8 @@
 """Serving screens: one rendering per screen and second, shared by all who ask; conditional answers; errors as pages.
 
+While nothing is committed (SQLite tells without a query), a rendering is kept for as long as the clock changes nothing
+on it: most polls are answered by 304 and no statement.
+
 A page and its fragment have the same content. What differs between visitors (the token of their forms) is put in last,
 at a mark that nothing else can contain.
 """
@@ -8,13 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -28,6 +33,7 @@ from stepwell.model.errors import (
     WorkflowNotFound,
 )
 from stepwell.schedule.errors import ScheduleNotFound
+from stepwell.web.api.errors import problem_of
 from stepwell.web.problems import HttpProblem
 from stepwell.web.screens.asked import Asked, Form, Redirect, View
 from stepwell.web.screens.pulse import CAUSES_SECONDS, Pulse, causes_of, pulse_of
@@ -36,15 +42,45 @@ from stepwell.web.screens.templating import environment
 from stepwell.web.site import Site, visitor_of
 from stepwell.web.visitor import Role
 
+T = TypeVar("T")
 Screen: TypeAlias = Callable[[Asked], View | Redirect]
 Action: TypeAlias = Callable[[Asked, Form, str], str]
 Key: TypeAlias = tuple[Any, ...]
-Shared: TypeAlias = tuple[float, int, str, str]  # when it was rendered, status, body, tag
-
+Version: TypeAlias = tuple[int, int]
 # One second: with polls every two seconds a change is on the screen within three.
 SHARED_SECONDS: Final = 1.0
 MOST_SHARED: Final = 200
 _NOT_FOUND: Final = (StepNotFound, WorkflowNotFound, OperationNotFound, ScheduleNotFound)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A screen as it was rendered."""
+
+    made: float  # by the monotonic clock
+    version: Version | None  # of the database, before it was asked
+    until: datetime | None  # by the clock of the database: true until then, if the version is the same
+    status: int
+    body: str
+    tag: str
+
+    def is_current(self, version: Version | None, now: datetime) -> bool:
+        if time.monotonic() - self.made < SHARED_SECONDS:
+            return True
+        return version is not None and version == self.version and self.until is not None and now < self.until
+
+
+@dataclass(frozen=True, slots=True)
+class Aged(Generic[T]):
+    """What all screens share, with when it was read."""
+
+    made: float
+    version: Version | None
+    value: T
+
+    def is_current(self, version: Version | None, seconds: float) -> bool:
+        """With the database as it was, or not older than this."""
+        return (version is not None and version == self.version) or time.monotonic() - self.made < seconds
 
 
 class Pages:
@@ -53,11 +89,12 @@ class Pages:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._token_mark = f"token-{secrets.token_hex(16)}"
-        self._shared: OrderedDict[Key, Shared] = OrderedDict()
-        self._making: dict[Key, asyncio.Future[Shared | Redirect]] = {}
+        self._shared: OrderedDict[Key, Rendering] = OrderedDict()
+        self._making: dict[Key, asyncio.Future[Rendering | Redirect]] = {}
         self._lock = Lock()
-        self._pulse: tuple[float, Pulse] | None = None
-        self._causes: tuple[float, int] | None = None
+        self._now_mark = f"now-{secrets.token_hex(16)}"
+        self._pulse: Aged[Pulse] | None = None
+        self._causes: Aged[int] | None = None
 
     def screen(self, screen: Screen) -> Callable[[Request], Any]:
         """An endpoint that shows a screen."""
@@ -65,13 +102,17 @@ class Pages:
         async def endpoint(request: Request) -> Response:
             asked, fragment = self._asked(request), "x-stepwell-fragment" in request.headers
             theme = request.cookies.get("stepwell_theme", "")
-            key = (asked.base, asked.path, asked.query, asked.role, fragment, "" if fragment else theme)
-            found = self._kept(key) or await self._rendered(key, screen, asked, fragment, theme)
+            theme = theme if theme in ("light", "dark") else ""
+            whole = () if fragment else (theme, asked.can_sign_out)
+            key = (asked.base, asked.path, asked.query, asked.role, fragment, whole)
+            found = self._kept(key, asked.now) or await self._rendered(key, screen, asked, fragment, theme)
             return RedirectResponse(found.to, 303) if isinstance(found, Redirect) else self._answer(request, found)
 
         return endpoint
 
-    async def _rendered(self, key: Key, screen: Screen, asked: Asked, fragment: bool, theme: str) -> Shared | Redirect:
+    async def _rendered(
+        self, key: Key, screen: Screen, asked: Asked, fragment: bool, theme: str
+    ) -> Rendering | Redirect:
         """All who ask while it is being rendered wait for the same rendering."""
         making = self._making.get(key)
         if making is None:
@@ -82,29 +123,29 @@ class Pages:
 
     async def _render_and_keep(
         self, key: Key, screen: Screen, asked: Asked, fragment: bool, theme: str
-    ) -> Shared | Redirect:
+    ) -> Rendering | Redirect:
         made = await self._site.read(self._make, screen, asked, fragment, theme)
-        if isinstance(made, Redirect):
-            return made
-        status, body = made
-        found = (time.monotonic(), status, body, hashlib.sha256(body.encode()).hexdigest()[:20])
-        self._keep(key, found)
-        return found
+        if isinstance(made, Rendering):
+            self._keep(key, made)
+        return made
 
     def action(self, action: Action, role: Role = Role.OPERATE) -> Callable[[Request], Any]:
         """An endpoint that does something, and leads to the page that shows it."""
 
         async def endpoint(request: Request) -> Response:
-            asked, form = self._asked(request), Form.of(await request.body())
+            asked, form = self._asked(request), await _form(request)
             visitor = visitor_of(request)
             if not asked.may(role):
-                return await self._refusal(asked, f"This needs the role {role}; you have {visitor.role}.", 403)
+                message = f"This needs the role {role}; you have {visitor.role}."
+                return await self._refusal(request, asked, message, 403)
             try:
                 to = await self._site.act(action, asked, form, visitor.name)
             except _NOT_FOUND as error:
-                return await self._refusal(asked, str(error), 404)
+                return await self._refusal(request, asked, str(error), 404)
+            except DatabaseUnavailable as error:  # it may have been written
+                raise problem_of(error) from error
             except (StepwellError, ValueError) as error:
-                return await self._refusal(asked, str(error), 409 if isinstance(error, ActionRefused) else 400)
+                return await self._refusal(request, asked, str(error), 409 if isinstance(error, ActionRefused) else 400)
             with self._lock:
                 self._shared.clear()
                 self._pulse = self._causes = None
@@ -128,9 +169,11 @@ class Pages:
             query=query,
             role=visitor.role,
             now=self._site.app.database.now(),
+            can_sign_out=bool(visitor.session),
         )
 
-    def _make(self, screen: Screen, asked: Asked, fragment: bool, theme: str) -> tuple[int, str] | Redirect:
+    def _make(self, screen: Screen, asked: Asked, fragment: bool, theme: str) -> Rendering | Redirect:
+        version = asked.app.database.data_version()  # before anything is read: what is committed meanwhile makes it old
         try:
             view = screen(asked)
         except _NOT_FOUND as error:
@@ -141,9 +184,19 @@ class Pages:
             view = problem_view("This cannot be shown", str(error), 400)
         if isinstance(view, Redirect):
             return view
-        return view.status, self._render(view, asked, fragment, theme)
+        causes = self._causes_now(asked, version)
+        pulse = self._pulse_now(asked, version, causes.value)
+        body = self._render(view, asked, fragment, theme, pulse)
+        tag = hashlib.sha256(body.encode()).hexdigest()[:20]
+        holds = min(view.holds, math.inf if causes.version == version else CAUSES_SECONDS)
+        until = asked.now + timedelta(seconds=holds)
+        planned_end = pulse.breaker.planned_end
+        if planned_end is not None and asked.now < planned_end:
+            until = min(until, planned_end)
+        is_kept = view.status == 200 and holds > 0
+        return Rendering(time.monotonic(), version, until if is_kept else None, view.status, body, tag)
 
-    def _render(self, view: View, asked: Asked, fragment: bool, theme: str) -> str:
+    def _render(self, view: View, asked: Asked, fragment: bool, theme: str, pulse: Pulse) -> str:
         template = environment().get_template(view.template)
         return template.render(
             view.data,
@@ -153,7 +206,8 @@ class Pages:
             link=asked.link,
             here=asked.here,
             now=asked.now,
-            pulse=self._pulse_now(asked),
+            now_mark=self._now_mark,
+            pulse=pulse,
             csrf=self._token_mark,
             theme=theme if theme in ("light", "dark") else "",
             static=f"{asked.base}/static/{version()}",
@@ -162,48 +216,68 @@ class Pages:
             may_admin=asked.may(Role.ADMIN),
         )
 
-    def _pulse_now(self, asked: Asked) -> Pulse:
+    def _pulse_now(self, asked: Asked, version: Version | None, causes: int) -> Pulse:
         kept = self._pulse
-        if kept is None or time.monotonic() - kept[0] > SHARED_SECONDS:
-            kept = (time.monotonic(), pulse_of(asked.app, self._causes_now(asked)))
-            self._pulse = kept
-        return kept[1]
+        if kept is None or not kept.is_current(version, SHARED_SECONDS if version is None else 0):
+            kept = self._pulse = Aged(time.monotonic(), version, pulse_of(asked.app, causes))
+        return replace(kept.value, causes=causes)
 
-    def _causes_now(self, asked: Asked) -> int:
+    def _causes_now(self, asked: Asked, version: Version | None) -> Aged[int]:
         kept = self._causes
-        if kept is None or time.monotonic() - kept[0] > CAUSES_SECONDS:
-            kept = (time.monotonic(), causes_of(asked.app))
-            self._causes = kept
-        return kept[1]
+        if kept is None or not kept.is_current(version, CAUSES_SECONDS):
+            kept = self._causes = Aged(time.monotonic(), version, causes_of(asked.app))
+        return kept
 
-    def _kept(self, key: Key) -> Shared | None:
+    def _kept(self, key: Key, now: datetime) -> Rendering | None:
         with self._lock:
             found = self._shared.get(key)
-            return found if found is not None and time.monotonic() - found[0] < SHARED_SECONDS else None
+        if found is None:
+            return None
+        return found if found.is_current(self._site.app.database.data_version(), now) else None
 
-    def _keep(self, key: Key, made: Shared) -> None:
+    def _keep(self, key: Key, made: Rendering) -> None:
         with self._lock:
             self._shared[key] = made
             self._shared.move_to_end(key)
             while len(self._shared) > MOST_SHARED:
                 self._shared.popitem(last=False)
 
-    def _answer(self, request: Request, found: Shared) -> Response:
-        _, status, body, tag = found
+    def _answer(self, request: Request, found: Rendering) -> Response:
+        now, csrf = f"{self._site.app.database.now().timestamp():.3f}", visitor_of(request).csrf
+        # Of this visitor: after another sign-in, what the browser has kept contains a token that is refused.
+        own = hashlib.sha256(f"{found.tag} {csrf}".encode()).hexdigest()[:20]
+        tag = f'"{own}"'
         headers = {
-            "ETag": f'"{tag}"',
+            "ETag": tag,
             "Cache-Control": "private, no-cache",
             "Vary": "X-Stepwell-Fragment, Cookie",
-            "X-Stepwell-Now": f"{self._site.app.database.now().timestamp():.3f}",
+            "X-Stepwell-Now": now,
         }
-        if status == 200 and request.headers.get("if-none-match") == f'"{tag}"':
+        if found.status == 200 and tag in _tags(request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=headers)
-        return HTMLResponse(body.replace(self._token_mark, visitor_of(request).csrf), status, headers=headers)
+        body = found.body.replace(self._token_mark, csrf).replace(self._now_mark, now)
+        return HTMLResponse(body, found.status, headers=headers)
 
-    async def _refusal(self, asked: Asked, message: str, status: int) -> Response:
+    async def _refusal(self, request: Request, asked: Asked, message: str, status: int) -> Response:
         view = replace(problem_view("Nothing changed", message, status), live=False)
-        body = await self._site.read(self._render, view, asked, False, "")
-        return HTMLResponse(body.replace(self._token_mark, ""), status)
+        found = await self._site.read(
+            self._make, lambda _: view, asked, False, request.cookies.get("stepwell_theme", "")
+        )
+        assert isinstance(found, Rendering)
+        body = found.body.replace(self._token_mark, visitor_of(request).csrf)
+        return HTMLResponse(body.replace(self._now_mark, f"{asked.now.timestamp():.3f}"), status)
+
+
+def _tags(header: str) -> list[str]:
+    """The tags of `If-None-Match`; a proxy that compresses an answer marks its tag as weak."""
+    return [tag.strip().removeprefix("W/") for tag in header.split(",")]
+
+
+async def _form(request: Request) -> Form:
+    body = await request.body()
+    if body and not hasattr(request.state, "form"):
+        raise HttpProblem(415, "this address takes a form", "send it as `application/x-www-form-urlencoded`")
+    return Form.of(body)
 
 
 def problem_view(title: str, message: str, status: int) -> View:

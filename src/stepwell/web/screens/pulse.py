@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from stepwell.app import Stepwell
@@ -19,6 +20,10 @@ class Pulse:
     breaker: BreakerState
     waiting: int  # Pending, while dispatching is off
     causes: int
+
+    def is_late(self, now: datetime) -> bool:
+        """Whether dispatching is off for longer than was planned."""
+        return self.breaker.late(now) is not None
 
 
 def pulse_of(app: Stepwell, causes: int) -> Pulse:

@@ -78,7 +78,7 @@ def new_schedule(asked: Asked) -> View:
 def edit_schedule(asked: Asked) -> View:
     """The form; after a change, the next slots before and after it."""
     found = _found(asked)
-    changes = _changes(Form(asked.query), found.definition) if asked.get("expression") else {}
+    changes = _changes(asked, Form(asked.query), found.definition) if asked.get("expression") else {}
     edit = asked.app.schedules.edit(found.name, who="preview", preview=True, **changes) if changes else None
     definition = found.definition
     if changes:
@@ -121,7 +121,7 @@ def backfill(asked: Asked) -> View:
 
 def create(asked: Asked, form: Form, who: str) -> str:
     name = form.get("name")
-    settings = _changes(form, Definition(expression="", handler=""))
+    settings = _changes(asked, form, Definition(expression="", handler=""))
     expression, handler = settings.pop("expression", ""), settings.pop("handler", "")
     made = asked.app.schedules.create(
         name,
@@ -138,7 +138,7 @@ def create(asked: Asked, form: Form, who: str) -> str:
 
 def save(asked: Asked, form: Form, who: str) -> str:
     found = _found(asked)
-    changes = _changes(form, found.definition)
+    changes = _changes(asked, form, found.definition)
     if changes:
         asked.app.schedules.edit(found.name, who=who, why=form.get("why") or None, **changes)
     return asked.link(f"/schedules/{found.id}")
@@ -200,9 +200,9 @@ def _words(definition: Definition) -> str:
         return f"invalid: {error}"
 
 
-def _changes(form: Form, before: Definition) -> dict[str, Any]:
+def _changes(asked: Asked, form: Form, before: Definition) -> dict[str, Any]:
     """The fields of a form that differ from a definition; `tz` is the zone."""
-    given = dict(form.fields)
+    given, redaction = dict(form.fields), asked.app.redaction
     values: dict[str, Any] = {}
     for name in ("expression", "handler", "target", "misfire"):
         if given.get(name, "").strip():
@@ -221,7 +221,8 @@ def _changes(form: Form, before: Definition) -> dict[str, Any]:
     if "overlap" in given:
         values["allow_overlap"] = given["overlap"] == "yes"
     if given.get("params", "").strip():
-        values["params"] = _params(given["params"])
+        values["params"] = redaction.restored(_params(given["params"]), before.params)
+        redaction.refuse_hidden(values["params"], "the parameters")
     changed = {name: value for name, value in values.items() if getattr(before, name) != value}
     if "zone" in changed:
         changed["tz"] = changed.pop("zone")

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from stepwell.look import palette
+from stepwell.web.problems import HttpProblem
 
 FOLDER: Final = Path(__file__).parents[1] / "static"
 TYPES: Final = {
@@ -52,7 +53,7 @@ def version() -> str:
 async def static_file(request: Request) -> Response:
     file = files().get(request.path_params["name"])
     if file is None or request.path_params["version"] != version():
-        return Response("This file does not exist.", 404, media_type="text/plain")
+        raise HttpProblem(404, "this file does not exist")
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(file.compressed, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.media_type)

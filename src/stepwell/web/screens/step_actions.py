@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stepwell.model.errors import StepwellError
+from stepwell.model.times import seconds_of_text
 from stepwell.web.screens.asked import Asked, Form
 
 
@@ -23,8 +24,17 @@ def pause(asked: Asked, form: Form, who: str) -> str:
     why = form.get("why")
     if not why:
         raise StepwellError("pausing from this screen needs a reason, so that others know; nothing changed")
-    asked.app.breaker.pause(who, why)
+    asked.app.breaker.pause(who, why, planned=_planned(form.get("planned")))
     return back(asked, form)
+
+
+def _planned(text: str) -> float | None:
+    if not text.strip():
+        return None
+    seconds = seconds_of_text(text)
+    if seconds is None:
+        raise StepwellError(f"{text[:40]!r} is not a duration: write 20m, 1h30m or 90 (seconds); nothing changed")
+    return seconds
 
 
 def resume(asked: Asked, form: Form, who: str) -> str:
@@ -35,7 +45,7 @@ def resume(asked: Asked, form: Form, who: str) -> str:
 def back(asked: Asked, form: Form, otherwise: str = "/") -> str:
     """The page that the form names; only a path of the dashboard."""
     path = form.get("next") or otherwise
-    is_own = path.startswith("/") and not path.startswith("//") and "\\" not in path and ":" not in path
+    is_own = path.startswith("/") and "//" not in path and not set("\\:") & set(path) and ".." not in path.split("/")
     return asked.link(path if is_own else otherwise)
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from stepwell.look import palette
 from stepwell.model.states import State
-from stepwell.web.screens.asked import Asked, Redirect, View
+from stepwell.web.screens.asked import ONLY_DATA, Asked, Redirect, View
 from stepwell.web.screens.filters import command_of, filters_of, pairs_of, refuse_secrets
 
 PAGE: Final = 50
@@ -27,6 +27,7 @@ def steps(asked: Asked) -> View | Redirect:
     scans = len(page.rows) < PAGE and page.next is not None
     return View(
         template="steps.html",
+        holds=ONLY_DATA,
         title=_title(pairs),
         cli=command_of(pairs, "steps", before=before),
         screen="Steps",

@@ -83,6 +83,8 @@ export async function ask() {
       }
       lastAnswer = Date.now();
       show(held ? "held" : "live", held ? "held" : "live");
+    } else if (answer.status === 401) {
+      show("error", "signed out; reload to sign in");
     } else if (answer.status === 404) {
       show("error", "this no longer exists");
     } else {

@@ -10,10 +10,10 @@ from stepwell.model.features import WORKFLOW
 from stepwell.model.reasons import REVIVED as REVIVED_REASON
 from stepwell.model.states import UNFINISHED
 from stepwell.model.workflow_states import SETTLED, WorkflowState
-from stepwell.operate.audit import record_workflow_action
 from stepwell.operate.revival import refuse_leased, revive_all
 from stepwell.operate.step_actions import CANCELLED, REVIVED, Also
 from stepwell.store import Database, Transaction, WorkflowChange
+from stepwell.store.audit import record_workflow_action
 from stepwell.store.engine import operator, settling, workflows
 from stepwell.store.engine.operator import LockedStep, UnconcludedStep
 from stepwell.store.engine.settling import LockedWorkflow

@@ -45,7 +45,7 @@ class Decisions:
     """What ticks decide for declared workflows."""
 
     def __init__(self, database: Database) -> None:
-        database.hooks.in_tick(self.decide)
+        database.hooks.in_tick(WORKFLOW, self.decide)
 
     def decide(self, tx: Transaction, group: str, actor: str, now: datetime) -> int:
         """Returns how many steps were decided, opened or ended."""

@@ -11,8 +11,8 @@ from stepwell.model.actors import By, actor_of, reason_of, storable
 from stepwell.model.decision import EXPIRES_AT, REFUSED_ANSWER
 from stepwell.model.errors import ActionRefused, StepNotFound, UnstorableValue
 from stepwell.model.states import State
-from stepwell.operate.audit import record_step_action
 from stepwell.store import Database, Transaction
+from stepwell.store.audit import record_step_action
 from stepwell.store.engine import gates, operator
 from stepwell.store.engine.gates import DueGate, LockedGate
 from stepwell.store.engine.operator import LockedStep

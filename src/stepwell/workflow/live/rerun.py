@@ -11,8 +11,8 @@ from stepwell.model.errors import ActionRefused
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.reasons import COPIED
 from stepwell.model.states import CONCLUDED
-from stepwell.operate.audit import record_workflow_action
 from stepwell.store import Database, Transaction
+from stepwell.store.audit import record_workflow_action
 from stepwell.store.engine import inputs, workflows
 from stepwell.store.engine.inputs import PlannedRow
 from stepwell.store.missing import missing_workflow

@@ -14,12 +14,14 @@ from stepwell.define.drafts import NewStep, Planned, SettledStep
 from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.model import codec
+from stepwell.model.actors import By, actor_of
 from stepwell.model.errors import DatabaseBusy, StepwellError, WorkflowConflict
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.reasons import BYPASSED
 from stepwell.model.states import State
 from stepwell.model.workflow_states import WorkflowState
 from stepwell.store import Conflict, Database, Transaction, WorkflowChange
+from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import placement, templates, workflows
 from stepwell.workflow.template import StepTemplate, Template
 
@@ -39,6 +41,7 @@ class Start:
     """A checked request: everything that a new workflow needs beside its template."""
 
     context: str  # JSON
+    who: str | None = None  # a person who starts it by hand
     initiator: str | None = None
     source_system: str | None = None
     reason: str | None = None
@@ -135,6 +138,10 @@ class Starter:
                 belongs_to=request.belongs_to,
             )
         )
+        if request.who is not None:
+            by = By(actor_of(request.who), request.reason, now)
+            what = {"name": f"{template.namespace}.{template.name}", "version": template.version}
+            record_with_parameters(tx, "start_workflow", by, what, workflow_id=workflow_id)
 
     def _drafts(self, workflow_id: str, template: Template, request: Start) -> list[NewStep]:
         made: dict[str, NewStep] = {}
@@ -183,7 +190,7 @@ class Starter:
         key, content_hash = (template.namespace, template.name, template.version), template.content_hash()
         if self._recorded.get(key) != content_hash:
             self._database.transact(lambda tx: record_template(tx, template, self._database.now(), replace=replace))
-            self._recorded[key] = content_hash
+            self._database.after_commit(lambda: self._recorded.update({key: content_hash}))
 
 
 def record_template(tx: Transaction, template: Template, now: datetime, *, replace: bool = False) -> None:

@@ -105,7 +105,7 @@ CREATE OR REPLACE FUNCTION steps_changed() RETURNS trigger LANGUAGE plpgsql AS $
 DECLARE
     claimed bigint;
     has_returned boolean;
-    has_connected boolean;
+    has_ended boolean;
     has_troubled boolean;
 BEGIN
     WITH changed AS MATERIALIZED (
@@ -153,10 +153,12 @@ BEGIN
     )
     SELECT count(*) FILTER (WHERE leased AND state = 'Running' AND changed_from <> 'Running'),
            bool_or(state = 'Pending' AND changed_from <> 'Pending'),
-           bool_or(connected),
+           -- Others look at the end of a step, at that of its own code, and at its return from an end.
+           bool_or(connected AND (state NOT IN ('Pending', 'Dispatched', 'Running') OR state = 'Running' AND own_code_done
+                                  OR changed_from NOT IN ('Pending', 'Dispatched', 'Running'))),
            bool_or(state NOT IN ('Running', 'Completed', 'Pending', 'Dispatched', 'Skipped')
                    OR changed_from NOT IN ('Running', 'Completed', 'Pending', 'Dispatched', 'Skipped'))
-    INTO claimed, has_returned, has_connected, has_troubled FROM changed;
+    INTO claimed, has_returned, has_ended, has_troubled FROM changed;
 
     IF claimed > 0 AND (claimed <= 8 OR random() < 0.25) THEN -- of many waits, some are enough for percentiles
         INSERT INTO steps_tally (action, child, is_throttled, at, number, waits)
@@ -173,7 +175,7 @@ BEGIN
         FROM new_rows n WHERE state = 'Pending' AND changed_from <> 'Pending'
         ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.due_at, since = excluded.since, key_blocked = excluded.key_blocked;
     END IF;
-    IF has_connected THEN
+    IF has_ended THEN
         WITH changed AS MATERIALIZED (
             SELECT n.id, n."group", n.state, n.reason, n.has_dependents, n.has_children, n.parent_step_id, n.own_code_done_at,
                    n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal, n.lease_worker

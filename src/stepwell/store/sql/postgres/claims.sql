@@ -1,7 +1,7 @@
 -- name: begin_claim(worker, in_order)
 -- Whether any limits are set. With `in_order`, waits until no tick is dispatching to the queues of the worker: the claim
 -- would pass over the steps that the tick has locked, and take younger ones.
-SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited @keep_to_indexes,
+SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited,
        (SELECT count(pg_advisory_xact_lock_shared(@queue_lock(served.queue)))
         FROM (SELECT DISTINCT queue FROM steps_worker_lanes
               WHERE worker_id = :worker AND CAST(:in_order AS boolean) ORDER BY queue) AS served);

@@ -1,17 +1,19 @@
 -- name: steps_behind(ids, fan, most)
--- Steps and all steps that they may wait for, at any depth. Deliberately generous: `look.explain` decides which of them
--- matter. Each step leads only to the next lower index of its block, so a block of n indexes costs n rows, not n * n.
+-- Steps and all steps that they may wait for, now or later, at any depth. Deliberately generous: `look.explain` decides which
+-- of them matter. Each step leads only to the next lower index of its block, so a block of n indexes costs n rows, not n * n.
+-- `whole`: its end is waited for (or the end of its children), so those matter, too; otherwise only that its own code is done.
 -- (LEFT JOIN and sub-selects, as in phases.sql: with statistics, SQLite would scan a table that is inner-joined. What does
 -- not qualify becomes NULL.)
-WITH RECURSIVE chain (id) AS (
-    SELECT s.id FROM steps s WHERE s.id @in(:ids bigint)
+WITH RECURSIVE chain (id, whole) AS (
+    SELECT s.id, s.state = 'Running' AND s.own_code_done_at IS NOT NULL FROM steps s WHERE s.id @in(:ids bigint)
     UNION
     SELECT (SELECT s.parent_step_id FROM steps s
             WHERE s.id = c.id AND s.state NOT IN ('Completed', 'Skipped')
-              AND NOT EXISTS (SELECT 1 FROM steps p WHERE p.id = s.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL))
+              AND NOT EXISTS (SELECT 1 FROM steps p WHERE p.id = s.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL)),
+           false
     FROM chain c
     UNION
-    SELECT u.step_id
+    SELECT u.step_id, true
     FROM chain c
     LEFT JOIN steps s ON s.id = c.id AND s.state NOT IN ('Completed', 'Skipped')
     LEFT JOIN steps_unconcluded u ON u.step_id IN (
@@ -23,28 +25,31 @@ WITH RECURSIVE chain (id) AS (
         LIMIT :fan)
     UNION
     SELECT (SELECT d.id FROM steps d
-            WHERE d.id = e.depends_on_id AND (d.state NOT IN ('Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
+            WHERE d.id = e.depends_on_id AND (d.state NOT IN ('Completed', 'Skipped') OR d.lease_worker IS NOT NULL)),
+           true
     FROM chain c
     LEFT JOIN step_dependencies e ON e.step_id = (
-        SELECT s.id FROM steps s WHERE s.id = c.id AND s.dependencies > 0 AND s.state IN ('Pending', 'NotRunnable'))
+        SELECT s.id FROM steps s
+        WHERE s.id = c.id AND s.dependencies > 0 AND s.state NOT IN ('Completed', 'Skipped')
+          AND (s.state <> 'Running' OR s.own_code_done_at IS NULL))
     UNION
-    SELECT u.step_id
+    SELECT u.step_id, true
     FROM chain c
-    LEFT JOIN steps s ON s.id = c.id AND s.child_block_uuid IS NOT NULL
-                     AND (s.state = 'Running' AND s.own_code_done_at IS NOT NULL OR s.state IN ('Failed', 'Stopped', 'Cancelled'))
+    LEFT JOIN steps s ON s.id = c.id AND s.child_block_uuid IS NOT NULL AND s.state NOT IN ('Completed', 'Skipped')
+                     AND (c.whole OR s.state IN ('Failed', 'Stopped', 'Cancelled'))
     LEFT JOIN steps_unconcluded u ON u.step_id IN (
         SELECT x.step_id FROM steps_unconcluded x
-        WHERE x.block_uuid = s.child_block_uuid AND (s.state <> 'Running' OR NOT x.ended)
+        WHERE x.block_uuid = s.child_block_uuid
         ORDER BY x.type, x."index" LIMIT :fan)
     UNION
-    SELECT h.step_id
+    SELECT h.step_id, false
     FROM chain c
     LEFT JOIN steps_agenda h ON h.step_id IN (
         SELECT x.step_id FROM steps_agenda x
-        WHERE x.concurrency_key = (SELECT a.concurrency_key FROM steps_agenda a
-                                   WHERE a.step_id = c.id AND a.status = 'open' AND a.key_blocked)
+        WHERE x.concurrency_key = (SELECT s.concurrency_key FROM steps s
+                                   WHERE s.id = c.id AND s.state NOT IN ('Completed', 'Skipped'))
           AND (x.status IN ('dispatched', 'running') OR x.status = 'open' AND NOT x.key_blocked)
         LIMIT :fan)
     LIMIT :most
 )
-SELECT id FROM chain WHERE id IS NOT NULL;
+SELECT id, whole FROM chain WHERE id IS NOT NULL;

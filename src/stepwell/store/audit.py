@@ -1,4 +1,8 @@
-"""The audit trail: every operator action is an operation with its items, written in the transaction of the action."""
+"""The audit trail: every operator action is an operation with its items, written in the transaction of the action.
+
+What acts writes it, not what calls: so the command line, the API and the dashboard leave the same rows, and none if
+nothing changed.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from typing import Any
 
 from stepwell.model import codec
 from stepwell.model.actors import By, storable
-from stepwell.store import Transaction
 from stepwell.store.engine import operations
+from stepwell.store.transaction import Transaction
 
 
 def record_operation(tx: Transaction, kind: str, by: By, parameters: str = "{}") -> int:
@@ -36,7 +40,7 @@ def record_step_action(
         operations.record_also(tx, operation=operation, ids=ids, effect=effect, because_of=step_id, now=by.now)
 
 
-def record_creation(
+def record_with_parameters(
     tx: Transaction,
     kind: str,
     by: By,
@@ -44,13 +48,14 @@ def record_creation(
     *,
     step_id: int | None = None,
     workflow_id: str | None = None,
-) -> None:
-    """What was created or defined by hand: a step, a workflow, a schedule (named in `parameters`)."""
+) -> int:
+    """An action on what `parameters` name, such as a schedule; and the step or workflow that it created."""
     operation = record_operation(tx, kind, by, codec.encode(parameters, "parameters"))
     if step_id is not None:
         operations.record_step(tx, operation=operation, step_id=step_id, state=None, now=by.now)
     if workflow_id is not None:
         operations.record_workflow(tx, operation=operation, workflow_id=workflow_id, state=None, now=by.now)
+    return operation
 
 
 def record_workflow_action(

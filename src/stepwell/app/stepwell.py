@@ -4,80 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from stepwell.app.acting import Acting
+from stepwell.app.attached import Attached
+from stepwell.app.looking import AnyStep
 from stepwell.define.decorator import JobDecorator
 from stepwell.define.definition import JobDefinition
 from stepwell.define.drafts import NewStep, all_drafts
 from stepwell.define.registry import Registry
-from stepwell.dispatch import sweep as sweeping
-from stepwell.dispatch.dispatcher import Dispatcher
-from stepwell.dispatch.tick import TickOptions, TickReport
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.declared_actions import record_actions
 from stepwell.enqueue.declared_queues import DeclaredQueues
 from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
 from stepwell.events.subscribers import KEEP_UP_SECONDS
-from stepwell.look import explain as explaining
-from stepwell.look import past
-from stepwell.look.explain import Explanation
-from stepwell.look.figures import Figures
-from stepwell.look.lists import Lists
-from stepwell.look.overview import Stats, WorkerInfo
-from stepwell.look.past import WorkflowThen
-from stepwell.look.reader import Reader, TreeNode
+from stepwell.model.actors import by_hand
 from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.errors import InvalidStep, StepwellError
 from stepwell.model.ids import Uuid7Generator
+from stepwell.model.once import once
 from stepwell.model.redaction import shown_url
 from stepwell.model.secrets import Redaction
 from stepwell.model.states import State
-from stepwell.model.step import Retried, Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
-from stepwell.operate import invariants
-from stepwell.operate.actions import Actions
 from stepwell.operate.breaker import Breaker
-from stepwell.operate.causes import resolve_causes
-from stepwell.operate.fold import fold_all, recount
-from stepwell.operate.operations import Operations
-from stepwell.operate.reaper import Reaper, ReaperOptions
-from stepwell.operate.retention import Retention, RetentionOptions
-from stepwell.operate.transition import transition_by_hand
-from stepwell.parts import Parts
-from stepwell.processes.engine import ProcessEngine
-from stepwell.processes.explain import rescheduling
-from stepwell.processes.processes import MainProcesses
-from stepwell.run.build import WorkerBuilder, WorkerOptions, WorkerSettings
 from stepwell.run.current import RunningSteps
 from stepwell.run.finish import Finisher
-from stepwell.run.inline import InlineRunner
-from stepwell.run.running import RunningStep
-from stepwell.run.worker import Worker
-from stepwell.run.worker_row import default_queues
-from stepwell.schedule.declaring import CronDecorator
-from stepwell.schedule.engine import ScheduleEngine
-from stepwell.schedule.schedules import Schedules
-from stepwell.service.background import Background
-from stepwell.service.crew import Crew
+from stepwell.schedule.options import Options as SchedulerOptions
 from stepwell.service.locate import Loadable, load_app, module_name_of, name_of
 from stepwell.share.limits import Limits
 from stepwell.store import Database, open_database
-from stepwell.store.engine.past import StepThen
-from stepwell.store.engine.reading import GroupRow, LogLine, TickRow
 from stepwell.store.migrate import ensure_schema, migrate
 from stepwell.store.on_loop import without_blocking
-from stepwell.workflow.engine import WorkflowEngine
-from stepwell.workflow.workflows import Workflows
+
+if TYPE_CHECKING:
+    from stepwell.dispatch.dispatcher import Dispatcher
+    from stepwell.dispatch.tick import TickOptions, TickReport
+    from stepwell.look.figures import Figures
+    from stepwell.look.lists import Lists
+    from stepwell.look.reader import Reader
+    from stepwell.operate.actions import Actions
+    from stepwell.operate.operations import Operations
+    from stepwell.operate.reaper import Reaper, ReaperOptions
+    from stepwell.operate.retention import Retention, RetentionOptions
+    from stepwell.parts import Parts
+    from stepwell.processes.engine import ProcessEngine
+    from stepwell.processes.processes import MainProcesses
+    from stepwell.run.build import WorkerOptions
+    from stepwell.run.inline import InlineRunner
+    from stepwell.run.running import RunningStep
+    from stepwell.run.worker import Worker
+    from stepwell.schedule.declaring import CronDecorator
+    from stepwell.schedule.engine import ScheduleEngine
+    from stepwell.schedule.schedules import Schedules
+    from stepwell.service.background import Background
+    from stepwell.service.crew import Crew
+    from stepwell.workflow.engine import WorkflowEngine
+    from stepwell.workflow.workflows import Workflows
 
 R = TypeVar("R")
 
-AnyStep = Step | StepRef | int | str
-Watch = Callable[[RunningStep, State | None], None]
+Watch = Callable[["RunningStep", State | None], None]
 
 
-class Stepwell(Loadable):
+class Stepwell(Acting, Loadable):
     """Durable steps in one database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://…`.
 
     >>> app = Stepwell("sqlite://")
@@ -116,18 +107,14 @@ class Stepwell(Loadable):
         self.queues = DeclaredQueues(queues, self.jobs)
         self.redaction = Redaction(secret_names)
         self.events = Events()
-        self.workflows = Workflows(self)
-        self.main_processes = MainProcesses(self)
-        self.schedules = Schedules(self)
-        self.cron = CronDecorator(self)
-        self.parts = Parts(self)
-        self.retention_options = RetentionOptions() if retention is None else retention
+        self.scheduler_options = SchedulerOptions()
+        self._retention = retention
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
         self._attach(url, clock or SystemClock())
 
     def _attach(self, url: str, clock: Clock) -> None:
-        """Build everything that belongs to one database."""
+        """Build what belongs to one database."""
         self.clock = clock
         self.database = open_database(url, self.clock, self._prepare)
         uuids = Uuid7Generator()
@@ -138,28 +125,95 @@ class Stepwell(Loadable):
         self.running_steps = RunningSteps(self.database, self.jobs, uuids)
         self._creator = Creator(self.database, self.queues, uuids)
         self._finisher = Finisher(self.database, self._creator, self.events)
-        self._workers = WorkerBuilder(
-            self.database, self.jobs, self._finisher, self.limits, self.queues, lambda: name_of(self)
-        )
-        self.actions = Actions(self.database)
-        self.operations = Operations(self.database, self.actions.steps)
-        self.workflow_engine = WorkflowEngine(
-            self.database, self._creator, self.jobs, uuids, self.actions, self.operations
-        )
-        self.process_engine = ProcessEngine(self.database, self._creator, self.jobs, self._finisher, self.events)
-        self.schedule_engine = ScheduleEngine(
-            self.database,
-            self._creator,
-            self.jobs,
-            self.workflows,
-            self.workflow_engine.starter,
-            uuids,
-            lambda: self.schedules.options,
-        )
-        self.reader = Reader(self.database)
-        self.figures = Figures(self.database)
-        self.lists = Lists(self.database)
-        self.retention = Retention(self.database, self.retention_options)
+        self._attached = Attached(self, self.database, self._creator, self._finisher, uuids)
+
+    # features: each, and the code behind it, is loaded on first use ----------------------------------------
+
+    @once
+    def workflows(self) -> Workflows:
+        """The declared workflows: `app.workflows("shop")` is a namespace."""
+        from stepwell.workflow.workflows import Workflows
+
+        return Workflows(self)
+
+    @once
+    def schedules(self) -> Schedules:
+        """The schedules of the database."""
+        from stepwell.schedule.schedules import Schedules
+
+        return Schedules(self)
+
+    @once
+    def cron(self) -> CronDecorator:
+        """`@app.cron("0 4 * * *")` declares a schedule."""
+        from stepwell.schedule.declaring import CronDecorator
+
+        return CronDecorator(self)
+
+    @once
+    def main_processes(self) -> MainProcesses:
+        """The main processes and their heartbeats."""
+        from stepwell.processes.processes import MainProcesses
+
+        return MainProcesses(self)
+
+    @once
+    def parts(self) -> Parts:
+        """What runs for long beside a worker."""
+        from stepwell.parts import Parts
+
+        return Parts(self)
+
+    @once
+    def retention_options(self) -> RetentionOptions:
+        """How long settled workflows are kept, as the code of the app says."""
+        from stepwell.operate.retention import RetentionOptions
+
+        return RetentionOptions() if self._retention is None else self._retention
+
+    @property
+    def retention(self) -> Retention:
+        """Deletes or archives settled workflows."""
+        return self._attached.retention
+
+    @property
+    def reader(self) -> Reader:
+        """Reads steps and everything about them."""
+        return self._attached.reader
+
+    @property
+    def figures(self) -> Figures:
+        """Counts, throughput and times."""
+        return self._attached.figures
+
+    @property
+    def lists(self) -> Lists:
+        """Pages of steps, failures and transitions."""
+        return self._attached.lists
+
+    @property
+    def actions(self) -> Actions:
+        """Operator actions on single steps."""
+        return self._attached.actions
+
+    @property
+    def operations(self) -> Operations:
+        """Operator actions in bulk: previews, executions, undo."""
+        return self._attached.operations
+
+    @property
+    def workflow_engine(self) -> WorkflowEngine:
+        return self._attached.workflow_engine
+
+    @property
+    def process_engine(self) -> ProcessEngine:
+        return self._attached.process_engine
+
+    @property
+    def schedule_engine(self) -> ScheduleEngine:
+        return self._attached.schedule_engine
+
+    # open and close ---------------------------------------------------------------------------------------
 
     @contextmanager
     def bound_to(self, url: str, clock: Clock | None = None) -> Iterator[Self]:
@@ -205,6 +259,10 @@ class Stepwell(Loadable):
             self._name = module_name_of(self)
         return self._name
 
+    def import_name(self) -> str:
+        """The `module:variable` under which another process can import this app."""
+        return name_of(self)
+
     def has_name(self) -> bool:
         """Whether it has a name, or is a variable of a module."""
         try:
@@ -223,16 +281,30 @@ class Stepwell(Loadable):
 
     # enqueue ------------------------------------------------------------------------------------------
 
-    def enqueue(self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any) -> Handle[Any]:
+    def enqueue(
+        self,
+        action: str,
+        arguments: Any = None,
+        *,
+        connection: Any = None,
+        who: str | None = None,
+        why: str | None = None,
+        **settings: Any,
+    ) -> Handle[Any]:
         """Create one step; `settings` are the fields of `NewStep`.
 
         If a job of this app has this action, its settings apply and the arguments are checked, as in the job's own
         `enqueue`; any other action is accepted, because another program may run it. With `connection`, a connection of
         `sqlite3` or `psycopg`, or one of SQLAlchemy or Django that uses them, the step is committed or rolled back with
-        the caller's transaction.
+        the caller's transaction. With `who`, a person creates it by hand: it is recorded as an operation, with `why`.
         """
         draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
-        return self.enqueue_many([draft], connection=connection)[0]
+        by = by_hand(who, why, self.database.now)
+        if by is None:
+            return self.enqueue_many([draft], connection=connection)[0]
+        if connection is not None:
+            raise InvalidStep("what is recorded with `who` is a transaction of its own: omit `connection`")
+        return Handle(self.actions.enqueue(draft, by), self, self.jobs.get(draft.action))
 
     async def aenqueue(
         self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any
@@ -276,6 +348,9 @@ class Stepwell(Loadable):
 
     def dispatcher(self, groups: Collection[str] | None = None, **options: Unpack[TickOptions]) -> Dispatcher:
         """A dispatcher for all groups, or for some."""
+        from stepwell.dispatch.dispatcher import Dispatcher
+        from stepwell.dispatch.tick import TickOptions
+
         refuse_unknown("dispatcher", options, TickOptions.__annotations__)
         return Dispatcher(self.database, self._creator, groups, **options)
 
@@ -285,7 +360,10 @@ class Stepwell(Loadable):
 
     def inline_runner(self, *, queues: Sequence[str] = (), slots: int = 8, watch: Watch | None = None) -> InlineRunner:
         """A worker that runs steps in the calling thread."""
-        self.workflows.check()
+        from stepwell.run.inline import InlineRunner
+        from stepwell.run.worker_row import default_queues
+
+        self._check_workflows()
         queues = queues or default_queues(self.queues())
         return InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch)
 
@@ -298,20 +376,43 @@ class Stepwell(Loadable):
 
     def reaper(self, **options: Unpack[ReaperOptions]) -> Reaper:
         """Returns the steps of dead workers to Pending."""
+        from stepwell.operate.reaper import Reaper, ReaperOptions
+
         refuse_unknown("reaper", options, ReaperOptions.__annotations__)
         return Reaper(self.database, self.events, **options)
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
-        self.workflows.check()
-        self.schedules.reconcile_once()
-        self.main_processes.apply_to_workers()
-        if settings.get("strategy") is None:
-            settings["strategy"] = self.main_processes.strategy()
-        return self._workers.build(WorkerSettings.of(settings))
+        from stepwell.run.build import WorkerSettings
+
+        self._check_workflows()
+        self.reconcile_schedules()
+        if self.has_main_processes:
+            self.main_processes.apply_to_workers()
+            if settings.get("strategy") is None:
+                settings["strategy"] = self.main_processes.strategy()
+        return self._attached.workers.build(WorkerSettings.of(settings))
+
+    def reconcile_schedules(self) -> None:
+        """Write the schedules that the code declares, and disable those that it no longer declares: once."""
+        from stepwell.store.engine.schedules import newest_code
+
+        declares = Stepwell.schedules.is_made(self)
+        if declares or (self.has_name() and self.database.read(lambda tx: newest_code(tx, app=self.name)) is not None):
+            self.schedules.reconcile_once()
+
+    @property
+    def has_main_processes(self) -> bool:
+        return Stepwell.main_processes.is_made(self) and self.main_processes.is_configured
+
+    def _check_workflows(self) -> None:
+        if Stepwell.workflows.is_made(self):
+            self.workflows.check()
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:
         """Dispatch, run and reap in this process until Ctrl-C, SIGTERM or `stop()`, with the arguments of `worker`."""
+        from stepwell.service.crew import Crew
+
         with Crew(self.parts.all(self.worker(**worker))) as crew:
             self._crews.append(crew)
             try:
@@ -322,6 +423,9 @@ class Stepwell(Loadable):
 
     def running(self, **worker: Unpack[WorkerOptions]) -> Background:
         """The same in threads, during a `with` or `async with` block: for a program with a main loop of its own."""
+        from stepwell.service.background import Background
+        from stepwell.service.crew import Crew
+
         return Background(Crew(self.parts.all(self.worker(**worker))))
 
     def stop(self) -> None:
@@ -334,7 +438,10 @@ class Stepwell(Loadable):
 
     def run_until_idle(self, *, slots: int = 8, watch: Watch | None = None, max_rounds: int = 100_000) -> int:
         """Dispatch and run inline until no step can run now; returns the number of runs."""
-        self.workflows.check()
+        from stepwell.run.inline import InlineRunner
+        from stepwell.run.worker_row import default_queues
+
+        self._check_workflows()
         queues = default_queues(self.queues())
         runner = InlineRunner(self.database, self.jobs, self._finisher, queues, slots, watch, waits_for_ticks=False)
         try:
@@ -342,118 +449,3 @@ class Stepwell(Loadable):
         finally:
             runner.close()
             self.events.flush(KEEP_UP_SECONDS)
-
-    # look ---------------------------------------------------------------------------------------------
-
-    def step(self, which: AnyStep) -> Step:
-        """One step as it is now."""
-        return self.reader.step(which)
-
-    def steps(self, *, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
-        """The newest steps that match."""
-        return self.reader.steps(limit, before, **filters)
-
-    def is_live(self, relatable: tuple[str, str | int], actions: Collection[str] | None = None) -> bool:
-        """Whether a workflow with a step of these actions (or of any) about this object has not ended yet."""
-        return self.reader.is_live(relatable, actions)
-
-    def history(self, which: AnyStep) -> list[Transition]:
-        """Every change of state of a step."""
-        return self.reader.history(which)
-
-    def step_at(self, which: AnyStep, when: datetime) -> StepThen | None:
-        """A step as it was at an earlier moment; None before it was created."""
-        return past.step_at(self.database, self.step(which).id, when)
-
-    def workflow_at(self, workflow_id: str, when: datetime | None = None) -> WorkflowThen:
-        """A workflow, declared or not, and all its steps as they were at an earlier moment.
-
-        Without `when`, as they are: `at` of the result is that moment, by the clock that stamps the history.
-        """
-        return past.workflow_at(self.database, workflow_id, when)
-
-    def tree(self, which: AnyStep) -> TreeNode:
-        """A step with its descendants."""
-        return self.reader.tree(which)
-
-    def logs(self, which: AnyStep) -> list[LogLine]:
-        """What the code of a step logged (`step.log`)."""
-        return self.reader.logs(which)
-
-    def explain(self, which: AnyStep) -> Explanation:
-        """Why a step is not running."""
-        return explaining.explain(self.database, self.step(which), [*explaining.SOURCES, rescheduling])
-
-    def stats(self) -> Stats:
-        """Step counts by state, by readiness and by group."""
-        return self.reader.stats()
-
-    def workers(self) -> list[WorkerInfo]:
-        """The workers, the lanes they serve and how many steps they run."""
-        return self.reader.workers()
-
-    def groups(self) -> list[GroupRow]:
-        """The groups with their locks."""
-        return self.reader.groups()
-
-    def ticks(self, group: str | None = None, limit: int = 20) -> list[TickRow]:
-        """The tick log."""
-        return self.reader.ticks(group, limit)
-
-    # act ----------------------------------------------------------------------------------------------
-
-    def retry(self, which: AnyStep, *, who: str, why: str | None = None) -> Retried:
-        """Return a step to Pending, now, and the steps that ended because of it to Pending, as they were planned."""
-        return self.actions.retry(self.step(which).id, who, why)
-
-    def cancel(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
-        """Cancel a step and, in the next ticks, its descendants."""
-        self.actions.cancel(self.step(which).id, who, why)
-
-    def skip(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
-        """Conclude a step without running it."""
-        self.actions.skip(self.step(which).id, who, why)
-
-    def complete(self, which: AnyStep, *, who: str, why: str | None = None, response: Any = None) -> None:
-        """Complete a step by hand, with a result."""
-        self.actions.complete(self.step(which).id, who, why, response)
-
-    def reset_attempts(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
-        """Reset the attempts of a Pending step, and the delay after the last one."""
-        self.actions.reset_attempts(self.step(which).id, who, why)
-
-    def transition_to(self, which: AnyStep, state: State, *, who: str, why: str | None = None) -> None:
-        """Change the state of a step by hand, as the transition table allows an operator."""
-        transition_by_hand(self.actions, self.step(which), state, who, why)
-
-    def pause_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
-        """Hold back the Pending steps of a step's workflow."""
-        self.actions.pause_workflow(_workflow_of(self.step(which)), who, why)
-
-    def resume_workflow(self, which: AnyStep, *, who: str, why: str | None = None) -> None:
-        """Resume a paused workflow."""
-        self.actions.resume_workflow(_workflow_of(self.step(which)), who, why)
-
-    # check --------------------------------------------------------------------------------------------
-
-    def check_invariants(self) -> list[invariants.Violation]:
-        """Every violated invariant of this database."""
-        return invariants.check_invariants(self.database)
-
-    def sweep(self) -> list[sweeping.Finding]:
-        """Check marks and agenda; repairs what is wrong and returns what it repaired."""
-        return sweeping.sweep(self.database)
-
-    def fold(self) -> None:
-        """Fold the counters and find the causes of cascades now, as a dispatcher does every two seconds."""
-        fold_all(self.database)
-        while resolve_causes(self.database):
-            pass
-
-    def recount(self) -> None:
-        """Make the counters anew from the steps."""
-        recount(self.database)
-
-
-def _workflow_of(step: Step) -> str:
-    return step.workflow_id or step.uuid

@@ -1,0 +1,2 @@
+-- Pages of a workflow and of the children of a step are in the order of ids, with which SQLite's indexes end anyway:
+-- only PostgreSQL's change.
