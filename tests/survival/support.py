@@ -74,7 +74,10 @@ class WorkerProcess:
         self.process.send_signal(number)
 
     def stop(self) -> int:
-        """Stop it gracefully; returns its exit code."""
+        """Stop it gracefully; returns its exit code. One that is still starting would be killed by the signal."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while self.process.poll() is None and not catches(self.pid, signal.SIGTERM) and time.monotonic() < deadline:
+            time.sleep(0.02)
         self.descendant_pids()
         self.signal(signal.SIGTERM)
         return self.process.wait(WAIT_SECONDS)
@@ -120,7 +123,7 @@ class Cluster:
         lease: float = LEASE_SECONDS,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> WorkerProcess:
-        """Start a worker; `ready` waits until it takes work."""
+        """Start a worker. It takes work some time later: wait for what it does."""
         chosen = ["--slots", str(slots), "--executor", executor, "--lease", str(lease), *options]
         variables = {**environment, VARIABLE: failpoint} if failpoint else {**environment}
         worker = WorkerProcess(url or self.url, self.folder, command, chosen, variables)
@@ -257,6 +260,16 @@ def is_alive(pid: int) -> bool:
 def is_suspended(pid: int) -> bool:
     facts = _stat(pid)
     return facts is not None and facts[0] in "Tt"
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether the process has installed a handler for this signal."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def _stat(pid: int) -> tuple[str, int] | None:
