@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import Browser, BrowserType, Error
@@ -18,6 +21,8 @@ ARGUMENTS: Final = [
     "--disable-sync",
 ]
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Another installation on the machine may hold apt's locks.
+_APT: Final = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
 
 
 class NoChromium(Exception):
@@ -25,7 +30,17 @@ class NoChromium(Exception):
 
 
 def launch(kind: BrowserType) -> Browser:
-    """Start it; raises `NoChromium` with what was tried."""
+    """Start it; raises `NoChromium` with what was tried.
+
+    One process of the test run at a time: a second one waits for what the first installs, and does not start a browser
+    that is only half unpacked.
+    """
+    with open(Path(tempfile.gettempdir()) / "chromium.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _launch(kind)
+
+
+def _launch(kind: BrowserType) -> Browser:
     tried: list[str] = []
     for attempt in (_installed, _own, _downloaded, _packaged):
         try:
@@ -62,7 +77,7 @@ def _downloaded() -> str | None:
 def _packaged() -> str | None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return None
-    install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
-    subprocess.run(["apt-get", "update"], check=False, capture_output=True, timeout=300)
+    install = [*_APT, "install", "-y", "--no-install-recommends", "chromium"]
+    subprocess.run([*_APT, "update"], check=False, capture_output=True, timeout=300)
     subprocess.run(install, check=True, capture_output=True, timeout=600)
     return _installed()
