@@ -53,6 +53,7 @@ class Claimer:
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
+        self._expects_limits = False  # whether the last claim found any: asking first would cost a round trip
         self.has_left_some = False  # the last claim: steps that are not claimed ahead, or that others took
 
     def claim(
@@ -95,11 +96,23 @@ class Claimer:
         return [claimed[id] for id in ids if id in claimed]
 
     def _pick(self, tx: Transaction, limit: int, running: Mapping[str, int]) -> list[int]:
-        # With several slots, the next steps begin side by side anyway, and waiting for ticks would cost throughput.
-        is_limited = claims.begin_claim(tx, worker=self._worker.id, in_order=self._worker.slots == 1)
-        headroom = headroom_for_claim(tx) if is_limited else None
+        if self._worker.slots == 1:  # several begin side by side anyway, and waiting for ticks would cost throughput
+            claims.wait_for_dispatch(tx, worker=self._worker.id)
+        headroom = headroom_for_claim(tx) if self._expects_limits else None
+        found = self._candidates(tx, limit, headroom)
+        if headroom is None and found and found[0].has_limits:  # since the last claim
+            headroom = headroom_for_claim(tx)
+            found = self._candidates(tx, limit, headroom)
+        self._expects_limits = headroom is not None and headroom.is_limited
+        if self._strategy is not None:
+            found = self._share_out(tx, self._strategy, found, limit, running, headroom)
+        if headroom is not None:
+            found = [each for each in found if headroom.take(each.queue, each.action)]
+        return [each.step_id for each in found[:limit]]
+
+    def _candidates(self, tx: Transaction, limit: int, headroom: Headroom | None) -> list[Candidate]:
         pick = claims.pick_in_groups_for_claim if self._worker.groups else claims.pick_for_claim
-        found = pick(
+        return pick(
             tx,
             worker=self._worker.id,
             limit=limit,
@@ -109,11 +122,6 @@ class Claimer:
             full_queues=[] if headroom is None else headroom.full_queues(),
             full_actions=[] if headroom is None else headroom.full_actions(),
         )
-        if self._strategy is not None:
-            found = self._share_out(tx, self._strategy, found, limit, running, headroom)
-        if headroom is not None:
-            found = [each for each in found if headroom.take(each.queue, each.action)]
-        return [each.step_id for each in found[:limit]]
 
     def _share_out(
         self,

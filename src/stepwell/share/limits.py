@@ -51,6 +51,10 @@ class Headroom:
     running: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by queue and action, in all workers
     memories: Mapping[tuple[str, str], str | None] = field(default_factory=dict)  # of strategies, by kind and name
 
+    @property
+    def is_limited(self) -> bool:
+        return self.total is not None or bool(self.queues) or bool(self.actions)
+
     def take(self, queue: str, action: str) -> bool:
         """Count one more step against the limits; False if one of them is reached."""
         action = self.aliases.get(action, action)

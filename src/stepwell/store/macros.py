@@ -97,7 +97,7 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "    UNION ALL\n"
         "    SELECT step_id, queue, action, rank, queue_place, 0 FROM candidates WHERE rank = 1\n"
         ")\n"
-        "SELECT json_group_array(json_array(step_id, queue, action, tier))\n"
+        "SELECT json_group_array(json_array(step_id, queue, action, tier, EXISTS (SELECT 1 FROM steps_limits)))\n"
         "FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier\n"
         "      FROM numbered ORDER BY tier, queue_place, step_id LIMIT :most)",
         POSTGRES: "numbered AS (\n"
@@ -105,7 +105,8 @@ _PLAIN_MACROS: Final[dict[str, dict[str, str]]] = {
         "           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place\n"
         "    FROM candidates\n"
         ")\n"
-        "SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier\n"
+        "SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier,\n"
+        "       EXISTS (SELECT 1 FROM steps_limits) AS has_limits\n"
         "FROM numbered ORDER BY tier, queue_place, step_id LIMIT :most",
     },
     "keep_to_indexes": {SQLITE: "", POSTGRES: _KEEP_TO_INDEXES},

@@ -21,17 +21,21 @@ BATCH_BITS: Final = 48  # of the random number that identifies the rows changed 
 
 
 class Candidate(msgspec.Struct, array_like=True, frozen=True):
-    """A step that may be claimed; `tier` orders high priority before the rest."""
+    """A step that may be claimed.
+
+    `tier` orders high priority before the rest; `has_limits` says whether there are any limits at all.
+    """
 
     step_id: int
     queue: str
     action: str
     tier: int
+    has_limits: bool | int
 
 
 @query
-def begin_claim(tx: Transaction, *, worker: str, in_order: bool) -> bool:
-    """Whether any limits are set; `in_order`: once no tick is dispatching to the queues of the worker."""
+def wait_for_dispatch(tx: Transaction, *, worker: str) -> int:
+    """Until no tick is dispatching to the queues of the worker: its claim finds the oldest steps."""
     ...
 
 

@@ -149,7 +149,7 @@ DELETE FROM steps_marks WHERE id @in(:ids bigint);
 
 -- name: lock_queues(group)
 -- One dispatch at a time per queue, so that the bound on Dispatched steps is exact across groups. The second lock is for
--- workers with one slot (`begin_claim`), of which many may wait for the same queue.
+-- workers with one slot (`wait_for_dispatch`), of which many may wait for the same queue.
 SELECT locked.name @postgres(, pg_advisory_xact_lock(@queue_lock(locked.name)))
 FROM (SELECT name FROM steps_queues q
       WHERE (SELECT a.step_id FROM steps_agenda a

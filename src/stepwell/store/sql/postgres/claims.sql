@@ -1,10 +1,8 @@
--- name: begin_claim(worker, in_order)
--- Whether any limits are set. With `in_order`, waits until no tick is dispatching to the queues of the worker: the claim
--- would pass over the steps that the tick has locked, and take younger ones.
-SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited,
-       (SELECT count(pg_advisory_xact_lock_shared(@queue_lock(served.queue)))
-        FROM (SELECT DISTINCT queue FROM steps_worker_lanes
-              WHERE worker_id = :worker AND CAST(:in_order AS boolean) ORDER BY queue) AS served);
+-- name: wait_for_dispatch(worker)
+-- Until no tick is dispatching to the queues of the worker: a claim would pass over the steps that the tick has locked,
+-- and take younger ones.
+SELECT count(pg_advisory_xact_lock_shared(@queue_lock(served.queue))) AS locked
+FROM (SELECT DISTINCT queue FROM steps_worker_lanes WHERE worker_id = :worker ORDER BY queue) AS served;
 
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
 -- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,

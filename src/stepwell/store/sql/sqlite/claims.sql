@@ -1,6 +1,6 @@
--- name: begin_claim()
--- Whether any limits are set. (There is one writer at a time, so no tick is dispatching meanwhile.)
-SELECT EXISTS (SELECT 1 FROM steps_limits) AS limited;
+-- name: wait_for_dispatch(worker)
+-- There is one writer at a time, so no tick is dispatching.
+SELECT 0 AS locked WHERE :worker IS NOT NULL;
 
 -- name: pick_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
 -- The steps that a worker with free slots may claim, across groups: those dispatched to its lanes and, with `open_too`,
