@@ -31,6 +31,7 @@ from stepwell.store.postgres.connecting import CONNECT_SECONDS, ServerConnection
 from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.postgres.migration_session import PostgresMigrationSession
 from stepwell.store.postgres.namespace import split_url
+from stepwell.store.postgres.pool import WarmestFirst
 from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener, Wake
@@ -72,7 +73,7 @@ class PostgresConnections(Connections):
         self._sessions: WeakSet[psycopg.Connection[Any]] = WeakSet()  # also those that a thread uses right now
         self._failures: deque[str] = deque(maxlen=1)  # why the pool cannot connect
         check_server(self._address)
-        self._pool: psycopg_pool.ConnectionPool[psycopg.Connection[Any]] = psycopg_pool.ConnectionPool(
+        self._pool = WarmestFirst(
             self._address,
             connection_class=ServerConnection,
             min_size=0,
