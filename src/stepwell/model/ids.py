@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from typing import Final
@@ -10,6 +11,9 @@ from uuid import UUID
 
 # The first two bits of the second half are 10: two random bits are left of that digit.
 _VARIANT: Final = {f"{digit:x}": "89ab"[digit & 3] for digit in range(16)}
+
+
+_CANONICAL: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Uuid7Generator:
@@ -60,6 +64,8 @@ def canonical_uuid(text: object) -> str | None:
     >>> canonical_uuid("0190F3A2-7C4E-7000-8000-000000000001"), canonical_uuid("unknown")
     ('0190f3a2-7c4e-7000-8000-000000000001', None)
     """
+    if isinstance(text, str) and _CANONICAL.fullmatch(text):
+        return text  # nearly always, and five times as fast as what follows
     try:
         return str(UUID(text))  # type: ignore[arg-type]
     except (ValueError, AttributeError, TypeError):
