@@ -13,6 +13,7 @@ from stepwell.cli.text import clean, counted, to_json
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
+    from stepwell.model.secrets import Redaction
     from stepwell.operate.operations import Operation, Preview
 
 # Items that are written; --json has more.
@@ -35,41 +36,45 @@ def act_in_bulk(
     """Preview what matches; unless only that is asked for, execute it after a confirmation."""
     preview = app.operations.preview(kind, **(parameters or {}), **filters)
     if only_preview:
-        write_preview(preview, as_json=as_json)
+        write_preview(preview, app.redaction, as_json=as_json)
         return
     if not yes:
         if as_json:
             raise Misuse("an action on many needs --yes with --json, or --preview to look first; nothing changed")
-        write_preview(preview, as_json=False)
+        write_preview(preview, app.redaction, as_json=False)
         if not preview.counts().done or not click.confirm("Do it?"):
             Output().line("nothing changed")
             return
-    write_operation(preview.execute(who=who, why=why), as_json=as_json)
+    write_operation(preview.execute(who=who, why=why), app.redaction, as_json=as_json)
 
 
-def write_preview(preview: Preview, *, as_json: bool) -> None:
-    counts = preview.counts()
+def write_preview(preview: Preview, redaction: Redaction, *, as_json: bool) -> None:
+    from stepwell.look.shown import shown_items, shown_operation
+
+    counts, row = preview.counts(), shown_operation(preview.row(), redaction)
     if as_json:
-        items = preview.items(limit=ITEMS)
-        click.echo(to_json({"preview": preview.row(), "counts": counts, "items": items}))
+        items = shown_items(preview.items(limit=ITEMS), redaction)
+        click.echo(to_json({"preview": row, "counts": counts, "items": items}))
         return
     output = Output()
-    row = preview.row()
     also = "".join(f"; {number:,} more would be {effect}" for effect, number in counts.also.items())
     output.line(
         (f"preview {preview.id} ", "bold"), f"{row.kind}: {counts.targets:,} match, {counts.done:,} would change{also}"
     )
     if counts.refused:
         output.line(f"{counts.refused:,} would be refused:")
-        for item in preview.items(expected="refused", limit=LINES):
+        for item in shown_items(preview.items(expected="refused", limit=LINES), redaction):
             output.line(f"  {_subject(item)}: {clean(item.message or '')}")
     output.line((f"`stepwell operations start {preview.id}` executes exactly this", "dim"))
 
 
-def write_operation(operation: Operation, *, as_json: bool) -> None:
-    row, progress = operation.row(), operation.progress()
+def write_operation(operation: Operation, redaction: Redaction, *, as_json: bool) -> None:
+    from stepwell.look.about_operation import about_operation
+    from stepwell.look.shown import shown_items, shown_operation
+
+    row, progress = shown_operation(operation.row(), redaction), operation.progress()
     if as_json:
-        items = operation.items(limit=ITEMS)
+        items = shown_items(operation.items(limit=ITEMS), redaction)
         click.echo(to_json({"operation": row, "progress": progress, "items": items}))
         return
     output = Output()
@@ -84,6 +89,7 @@ def write_operation(operation: Operation, *, as_json: bool) -> None:
     )
     output.fields(
         [
+            ("about", clean(about_operation(row, None))),
             ("by", clean(row.actor or "")),
             ("why", clean(row.reason or "")),
             ("filters", clean(filters)),
@@ -94,7 +100,7 @@ def write_operation(operation: Operation, *, as_json: bool) -> None:
     columns = [Column("ITEM"), Column("BEFORE"), Column("OUTCOME"), Column("WHY", folds=True)]
     rows: list[list[Cell]] = [
         [_subject(item), item.state or "", item.outcome or "open", clean(item.message or "")]
-        for item in operation.items(limit=LINES)
+        for item in shown_items(operation.items(limit=LINES), redaction)
     ]
     output.table(columns, rows)
     if progress.targets > LINES:

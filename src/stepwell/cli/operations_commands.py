@@ -25,8 +25,12 @@ def operations() -> None:
 @click.pass_obj
 def list_operations(target: Target, limit: int, before: int | None, as_json: bool) -> None:
     """List operations, newest first."""
+    from stepwell.look.about_operation import COUNTED_TARGETS, about_operation
+    from stepwell.look.shown import shown_operation
+
     with target.open() as app:
-        found = app.operations.newest(before=before, limit=limit)
+        found = [shown_operation(row, app.redaction) for row in app.operations.newest(before=before, limit=limit)]
+        targets = app.operations.targets_of([row.id for row in found], most=COUNTED_TARGETS + 1)
         now = app.database.now()
     if as_json:
         click.echo(to_json(found))
@@ -36,13 +40,14 @@ def list_operations(target: Target, limit: int, before: int | None, as_json: boo
         output.line("No operations.")
         return
     columns = [
-        Column("ID", right=True), Column("KIND"), Column("STATE"), Column("WHEN", right=True), Column("BY"),
-        Column("WHY", folds=True),
+        Column("ID", right=True), Column("KIND"), Column("ABOUT", folds=True), Column("STATE"),
+        Column("WHEN", right=True), Column("BY"), Column("WHY", folds=True),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [
             str(row.id),
             row.kind if row.undo_of is None else f"undo of {row.undo_of}",
+            clean(about_operation(row, targets.get(row.id))),
             row.state,
             age(row.started_at or row.created_at, now),
             clean(row.actor or ""),
@@ -65,9 +70,9 @@ def show(target: Target, operation: int, as_json: bool) -> None:
     with target.open() as app:
         found = app.operations.get(operation)
         if found.row().state in ("previewing", "previewed"):
-            write_preview(app.operations.open_preview(operation), as_json=as_json)
+            write_preview(app.operations.open_preview(operation), app.redaction, as_json=as_json)
         else:
-            write_operation(found, as_json=as_json)
+            write_operation(found, app.redaction, as_json=as_json)
 
 
 @operations.command()
@@ -85,7 +90,7 @@ def start(target: Target, preview: int, pace: str | None, who: str, why: str | N
             found.run()
         else:
             found = app.operations.open_preview(preview).execute(who=who, why=why, pace=pace)
-        write_operation(found, as_json=as_json)
+        write_operation(found, app.redaction, as_json=as_json)
 
 
 @operations.command()
@@ -98,7 +103,8 @@ def start(target: Target, preview: int, pace: str | None, who: str, why: str | N
 def undo(target: Target, operation: int, pace: str | None, who: str, why: str | None, as_json: bool) -> None:
     """Revert what an operation did, where nothing has happened since; itself an operation."""
     with target.open() as app:
-        write_operation(app.operations.get(operation).undo(who=who, why=why, pace=pace), as_json=as_json)
+        made = app.operations.get(operation).undo(who=who, why=why, pace=pace)
+        write_operation(made, app.redaction, as_json=as_json)
 
 
 # Of commands whose first sentence is too long for a list.

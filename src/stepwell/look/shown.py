@@ -1,4 +1,4 @@
-"""What the command line, the API and the screens show of steps, their history and logs: no secrets."""
+"""What the command line, the API and the screens show of steps, logs and operations: no secrets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import structs
 from stepwell.look.lists import StepRow
 from stepwell.model.secrets import Redaction
 from stepwell.model.step import Step, Transition
+from stepwell.store.engine.operations import Item, OperationRow
 from stepwell.store.engine.reading import LogLine
 
 
@@ -35,3 +36,16 @@ def shown_logs(rows: list[LogLine], redaction: Redaction) -> list[LogLine]:
 
 def shown_row(row: StepRow, redaction: Redaction) -> StepRow:
     return structs.replace(row, error=redaction.text(row.error), reason=redaction.text(row.reason))
+
+
+def shown_operation(row: OperationRow, redaction: Redaction) -> OperationRow:
+    return structs.replace(
+        row,
+        filters=redaction.value(row.filters),
+        parameters=redaction.value(row.parameters),
+        reason=redaction.text(row.reason),
+    )
+
+
+def shown_items(rows: list[Item], redaction: Redaction) -> list[Item]:
+    return [structs.replace(row, message=redaction.text(row.message)) for row in rows]

@@ -65,3 +65,32 @@ def test_what_cannot_work_is_refused_with_a_hint(app: Stepwell) -> None:
     assert "does not exist" in run(url, "operations", "show", "77", code=1).stderr
     assert ask(url, "retry", str(step.id), "--preview")["counts"]["refused"] == 1
     assert states(app) == {"Pending": 1}
+
+
+def test_the_list_says_what_each_operation_was_about(app: Stepwell) -> None:
+    url = app.database.url
+    step = app.enqueue("behave")
+    app.enqueue("behave")
+    ask(url, "cancel", str(step.id))
+    ask(url, "retry", "--state", "Cancelled", "--yes")
+    ask(url, "cancel", "--action", "behave", "--yes")
+    app.limits.set("queue", "default", 3, who="ann")
+    lines = run(url, "operations", "list").stdout.splitlines()
+    abouts = ("limit queue, name default, maximum 3", "2 steps", f"step {step.id}", f"step {step.id}")
+    for line, about in zip(lines[-4:], abouts, strict=True):
+        assert f" {about} " in line, lines
+
+
+def test_secrets_of_an_operation_are_not_shown(app: Stepwell) -> None:
+    """Also not as JSON: its parameters and its reason are stored as they were given."""
+    url = app.database.url
+    step = app.enqueue("behave")
+    why = "postgresql://ann:s3cret@db/jobs was down"
+    app.operations.preview("complete", id=[step.id], result={"token": "s3cret"}).execute(who="ann", why=why)
+    (row,) = app.operations.newest()
+    assert "s3cret" in f"{row.parameters}"
+    assert "s3cret" in f"{row.reason}"
+    for words in (["list"], ["list", "--json"], ["show", str(row.id)], ["show", str(row.id), "--json"]):
+        shown = run(url, "operations", *words).stdout
+        assert "s3cret" not in shown
+        assert "[redacted]" in shown or words == ["list"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from stepwell.operate.operations.previewing import take_preview
 from stepwell.operate.step_actions import StepActions
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import operations
-from stepwell.store.engine.operations import ActionCount, Item, ItemCount, OperationRow
+from stepwell.store.engine.operations import ActionCount, Item, ItemCount, OperationRow, Targets
 
 _NEWEST: Final = 2**63 - 1
 
@@ -212,6 +212,10 @@ class Operations:
         """Who did what, when and why: the newest operations, with an id below `before`."""
         at = _NEWEST if before is None else before
         return self._database.read(lambda tx: operations.newest_operations(tx, before=at, limit=limit))
+
+    def targets_of(self, ids: Sequence[int], *, most: int) -> dict[int, Targets]:
+        """How many steps or workflows these operations were about, counted up to `most`, and the first of them."""
+        return {row.id: row for row in self._database.read(lambda tx: operations.targets_of(tx, ids=ids, most=most))}
 
     def of_step(self, step_id: int, *, limit: int = 50) -> list[OperationRow]:
         """What was done by hand to a step, the newest first."""

@@ -77,6 +77,15 @@ class ItemCount(msgspec.Struct, frozen=True):
     items: int
 
 
+class Targets(msgspec.Struct, frozen=True):
+    """How many steps or workflows an operation is about, and the first of them."""
+
+    id: int
+    targets: int
+    step_id: int | None
+    workflow_id: str | None
+
+
 class ActionCount(msgspec.Struct, frozen=True):
     action: str
     state: State
@@ -234,6 +243,10 @@ def cancellation_stands(tx: Transaction, *, operation: int, workflow_id: str) ->
 
 @query
 def count_items(tx: Transaction, *, operation: int) -> list[ItemCount]: ...
+
+
+@query
+def targets_of(tx: Transaction, *, ids: Sequence[int], most: int) -> list[Targets]: ...
 
 
 @query

@@ -141,6 +141,16 @@ WHERE w.id = :workflow_id;
 SELECT role, effect, expected, outcome, count(*) AS items FROM steps_operation_items
 WHERE operation_id = :operation GROUP BY role, effect, expected, outcome;
 
+-- name: targets_of(ids, most)
+-- How many steps or workflows each of these operations is about (no more than `most` are counted), and the first of them.
+SELECT o.id,
+       (SELECT count(*) FROM (SELECT 1 FROM steps_operation_items i
+                              WHERE i.operation_id = o.id AND i.role = 'target' LIMIT :most) AS counted) AS targets,
+       first.step_id, first.workflow_id
+FROM steps_operations o LEFT JOIN steps_operation_items first
+    ON first.id = (SELECT min(i.id) FROM steps_operation_items i WHERE i.operation_id = o.id AND i.role = 'target')
+WHERE o.id @in(:ids bigint);
+
 -- name: targets_by_action(operation)
 SELECT s.action, i.state, count(*) AS steps FROM steps_operation_items i JOIN steps s ON s.id = i.step_id
 WHERE i.operation_id = :operation AND i.role = 'target' GROUP BY s.action, i.state ORDER BY count(*) DESC, s.action, i.state;

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct
 
+from stepwell.look.shown import shown_items, shown_operation
 from stepwell.operate.operations.operations import Operation, PreviewCounts, Progress
 from stepwell.store.engine.operations import ActionCount, Item, OperationRow
 from stepwell.web.api.endpoint import Call, Table
 from stepwell.web.api.filters import filters_of
 from stepwell.web.api.inputs import Id, Limit, Name, Why
-from stepwell.web.api.views import ItemsPage, page, shown_operation
+from stepwell.web.api.views import ItemsPage, page
 
 table = Table("operations")
 
@@ -94,7 +95,7 @@ def _items(call: Call, path: OperationPath, query: ItemsQuery) -> ItemsPage[Item
     rows = found.items(
         role=query.role, expected=query.expected, outcome=query.outcome, after=query.after, limit=query.limit
     )
-    return page([structs.replace(row, message=call.redaction.text(row.message)) for row in rows], query.limit)
+    return page(shown_items(rows, call.redaction), query.limit)
 
 
 def _run(call: Call, operation: Operation) -> None:

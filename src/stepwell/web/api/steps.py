@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from stepwell.look.explain import Explanation
 from stepwell.look.lists import StepRow
-from stepwell.look.shown import shown_history, shown_logs, shown_row, shown_step
+from stepwell.look.shown import shown_history, shown_logs, shown_operation, shown_row, shown_step
 from stepwell.model.states import State
 from stepwell.model.step import Priority, Step, StepType, Transition, TriggerRule
 from stepwell.model.suggest import hint
@@ -26,7 +26,6 @@ from stepwell.web.api.views import (
     Done,
     TreeRow,
     row_of,
-    shown_operation,
     tree_rows,
 )
 from stepwell.web.problems import HttpProblem

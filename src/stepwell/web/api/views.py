@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from stepwell.look.lists import StepRow
 from stepwell.look.reader import TreeNode
 from stepwell.model.secrets import Redaction
 from stepwell.model.step import Step
-from stepwell.store.engine.operations import OperationRow
 
 T = TypeVar("T")
 
@@ -44,15 +43,6 @@ def row_of(step: Step, redaction: Redaction) -> StepRow:
     error = None if step.error_message is None else redaction.text(step.error_message)[:ERROR_SHOWN]
     values: dict[str, Any] = {field: getattr(step, field) for field in _ROW_FIELDS}
     return StepRow(**values | {"reason": redaction.text(step.reason)}, error=error)
-
-
-def shown_operation(row: OperationRow, redaction: Redaction) -> OperationRow:
-    return structs.replace(
-        row,
-        filters=redaction.value(row.filters),
-        parameters=redaction.value(row.parameters),
-        reason=redaction.text(row.reason),
-    )
 
 
 def tree_rows(top: TreeNode, redaction: Redaction) -> list[TreeRow]:

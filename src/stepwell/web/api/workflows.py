@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from stepwell.look.explain import WorkflowExplanation
 from stepwell.look.past import WorkflowThen
+from stepwell.look.shown import shown_operation
 from stepwell.model.ids import canonical_uuid
 from stepwell.model.workflow_states import WorkflowState
 from stepwell.store.engine.operations import OperationRow
@@ -16,7 +17,7 @@ from stepwell.store.engine.workflows import Execution, ListedWorkflow, WorkflowR
 from stepwell.web.api.endpoint import Call, Table
 from stepwell.web.api.inputs import Because, Limit, Name, Uuid, Why
 from stepwell.web.api.steps import MomentQuery
-from stepwell.web.api.views import Done, ItemsPage, TreeRow, page, shown_operation, tree_rows
+from stepwell.web.api.views import Done, ItemsPage, TreeRow, page, tree_rows
 from stepwell.workflow.run import Run
 
 table = Table("workflows")

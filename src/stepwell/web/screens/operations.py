@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from stepwell.look.about_operation import COUNTED_TARGETS, about_operation
+from stepwell.look.shown import shown_operation
 from stepwell.model.errors import OperationNotFound, StepwellError
 from stepwell.model.ids import canonical_uuid
 from stepwell.operate.operations import Operation
@@ -25,21 +27,26 @@ _PREVIEWS: Final = ("previewing", "previewed")
 
 def operations(asked: Asked) -> View:
     before = asked.number("before")
-    rows = asked.app.operations.newest(before=before, limit=PAGE)
+    rows = [shown_operation(row, asked.app.redaction) for row in asked.app.operations.newest(before=before, limit=PAGE)]
+    targets = asked.app.operations.targets_of([row.id for row in rows], most=COUNTED_TARGETS + 1)
     return View(
         template="operations.html",
         holds=ONLY_DATA,
         title="Operations",
         cli=command("operations", "list", before=before),
         screen="Operations",
-        data={"rows": rows, "older": asked.here(before=rows[-1].id) if len(rows) == PAGE else None},
+        data={
+            "rows": rows,
+            "about": {row.id: about_operation(row, targets.get(row.id)) for row in rows},
+            "older": asked.here(before=rows[-1].id) if len(rows) == PAGE else None,
+        },
     )
 
 
 def operation(asked: Asked) -> View:
     number = asked.id(OperationNotFound)
     found = asked.app.operations.get(number)
-    row = found.row()
+    row = shown_operation(found.row(), asked.app.redaction)
     is_preview = row.state in _PREVIEWS
     after = asked.number("after") or 0
     outcome = asked.get("outcome") or None
@@ -47,6 +54,7 @@ def operation(asked: Asked) -> View:
     items = found.items(after=after, limit=ITEMS, expected=expected, outcome=became)
     data: dict[str, Any] = {
         "row": row,
+        "about": about_operation(row, None),
         "items": items,
         "outcome": outcome,
         "by_action": found.by_action(),
