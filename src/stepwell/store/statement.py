@@ -16,11 +16,11 @@ import typing
 from collections.abc import Callable
 from functools import cache, cached_property, wraps
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, cast
 
 from stepwell.store import effects
 from stepwell.store.changes import Change
-from stepwell.store.macros import POSTGRES, SQLITE, expand
+from stepwell.store.macros import POSTGRES, SQLITE, Macro, expand
 from stepwell.store.rows import is_record
 from stepwell.store.wake import Wake
 
@@ -33,7 +33,8 @@ Verb = Callable[Concatenate["Transaction", P], T]
 
 SQL_FOLDER: Final = Path(__file__).parent / "sql"
 _ADAPTERS: Final = {SQLITE: "sqlite3", POSTGRES: "psycopg"}
-_NAME: Final = re.compile(r"^(-- name: )(\w+)", re.MULTILINE)
+_HEADING: Final = re.compile(r"^-- (name|macro): (\w+)", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^--.*\n", re.MULTILINE)
 
 
 class Statement:
@@ -71,7 +72,7 @@ class Statement:
 
 def statements(subject: str, dialect: str) -> dict[str, str]:
     """Every statement of a subject, with its macros expanded and the placeholders of the driver."""
-    return {name: sql_of(subject, dialect, name) for name in _texts(subject, dialect)}
+    return {name: sql_of(subject, dialect, name) for name in _texts(subject, dialect, "name")}
 
 
 @cache
@@ -80,23 +81,27 @@ def sql_of(subject: str, dialect: str, name: str) -> str:
     # One by one, when it is first used: to parse all of them took a tenth of the start of a worker.
     import aiosql  # imported here: it takes a fifth of the import time of Stepwell
 
-    more = {"effects": lambda moves: effects.of_batch(moves.split(", "))} if dialect == SQLITE else {}
-    text = expand(_texts(subject, dialect)[name], dialect, more)
+    macros: dict[str, Macro] = {**_texts(subject, dialect, "macro")}
+    if dialect == SQLITE:
+        macros["effects"] = lambda moves: effects.of_batch(moves.split(", "))
+    text = expand(_texts(subject, dialect, "name")[name], dialect, macros)
     return str(getattr(aiosql.from_str(text, _ADAPTERS[dialect]), name).sql)
 
 
 @cache
-def _texts(subject: str, dialect: str) -> dict[str, str]:
-    """The statements of a subject as they are written, by name."""
+def _texts(subject: str, dialect: str, kind: Literal["name", "macro"]) -> dict[str, str]:
+    """The statements of a subject as they are written, or the macros that only they use; by name."""
     found: dict[str, str] = {}
     for path in (SQL_FOLDER / f"{subject}.sql", SQL_FOLDER / dialect / f"{subject}.sql"):
         if not path.exists():
             continue
-        _, *texts = _NAME.split(path.read_text(encoding="utf-8"))
-        for head, name, text in zip(texts[::3], texts[1::3], texts[2::3], strict=True):
+        _, *texts = _HEADING.split(path.read_text(encoding="utf-8"))
+        for kind_of_text, name, text in zip(texts[::3], texts[1::3], texts[2::3], strict=True):
+            if kind_of_text != kind:
+                continue
             if name in found:
-                raise ValueError(f"the statement {subject}.{name} is defined twice for {dialect}")
-            found[name] = head + name + text
+                raise ValueError(f"{subject}.{name} is defined twice for {dialect}")
+            found[name] = f"-- name: {name}{text}" if kind == "name" else _COMMENT.sub("", text).strip()
     return found
 
 

@@ -1,5 +1,14 @@
 -- A worker claims steps.
 
+-- macro: lanes
+-- The lanes of a worker that are not at a limit, once for each rank.
+lanes (queue, action, "group", place, rank) AS (
+    SELECT l.queue, l.action, l."group", l.place, r.rank
+    FROM steps_worker_lanes l CROSS JOIN (SELECT 0 AS rank UNION ALL SELECT 1) AS r
+    WHERE l.worker_id = :worker
+      AND l.queue @not_in(:full_queues text) AND l.action @not_in(:full_actions text)
+)
+
 -- name: set_aside(id, actor, message, now)
 -- A step that cannot be claimed because of what its row holds; it must not keep the others from being claimed.
 UPDATE steps SET @to('Failed'), reason = 'unreadable', error_message = :message, last_error = :message, completed_at = :now,

@@ -1,5 +1,14 @@
 -- Operator actions on steps and workflows; each records who did it and why.
 
+-- macro: completable
+-- What a step must be to be completed by hand, beside its state: a gate is open (before, an answer would be too
+-- early), and the children of a step that never ran have not run either: below a Completed parent they never would.
+(kind <> 'gate' OR steps.state NOT IN ('Pending', 'NotRunnable')
+     OR EXISTS (SELECT 1 FROM steps_agenda a WHERE a.step_id = steps.id AND a.status = 'gate'))
+  AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u
+                  WHERE u.block_uuid = steps.child_block_uuid
+                    AND (NOT u.ended OR steps.state = 'NotRunnable' AND u.type = 'default'))
+
 -- name: cancel_by_hand(id, actor, reason, now)
 UPDATE steps SET @to('Cancelled'), reason = :reason, completed_at = :now
 WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')

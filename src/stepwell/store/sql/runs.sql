@@ -1,6 +1,33 @@
 -- A worker's writes for a step that it runs. Each takes effect only while the step is Running under the token of its claim.
 -- Only `finish` clears `stage`: a write that passes no stage must not make compute run again.
 
+-- macro: holder
+-- Only the run that holds the lease may write.
+id = :id AND state = 'Running' AND lease_token = :token AND lease_worker IS NOT NULL
+
+-- macro: release
+lease_worker = NULL, lease_deadline = NULL
+
+-- macro: survived
+-- The run has ended, and its process is alive: deaths are counted in a row.
+rescues = 0, begun = true, is_throttled = false
+
+-- macro: has_begun
+-- Whether the run has begun: the caller or the row knows.
+(begun OR CAST(:began AS boolean))
+
+-- macro: spends_attempt
+-- A cut at the timeout, of the execution of a cron job.
+(CAST(:cut AS boolean) AND belongs_to IS NOT NULL AND belongs_to = 'schedule')
+
+-- macro: own_code_done
+-- Completed, or Running until the children have concluded.
+reason = CASE WHEN has_children THEN 'waiting_for_children' END,
+    completed_at = CASE WHEN has_children THEN completed_at ELSE :now END,
+    compute_done_at = coalesce(compute_done_at, :now), own_code_done_at = :now, stage = NULL,
+    rescues = 0, begun = true, is_throttled = false,
+    lease_worker = NULL, lease_deadline = NULL
+
 -- name: workflows_of_ended(ids)
 SELECT DISTINCT workflow_id FROM steps WHERE id @in(:ids bigint) AND state NOT IN ('Pending', 'Dispatched', 'Running');
 

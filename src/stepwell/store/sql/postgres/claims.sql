@@ -1,3 +1,14 @@
+-- macro: first_candidates
+-- The first of the candidates for a claim: high priority before the rest, but no more than `high` of it.
+numbered AS (
+    SELECT step_id, queue, action, rank, queue_place,
+           row_number() OVER (PARTITION BY rank ORDER BY queue_place, step_id) AS place
+    FROM candidates
+)
+SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier,
+       EXISTS (SELECT 1 FROM steps_limits) AS has_limits
+FROM numbered ORDER BY tier, queue_place, step_id LIMIT :most
+
 -- name: wait_for_dispatch(worker)
 -- Until no tick is dispatching to the queues of the worker: a claim would pass over the steps that the tick has locked,
 -- and take younger ones.

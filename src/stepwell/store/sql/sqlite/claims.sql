@@ -1,3 +1,17 @@
+-- macro: first_candidates
+-- The first of the candidates for a claim: high priority before the rest, but no more than `high` of it.
+-- Only the high ones are numbered: a window over all candidates costs a third of the statement.
+numbered AS (
+    SELECT step_id, queue, action, rank, queue_place,
+           row_number() OVER (ORDER BY queue_place, step_id) AS place
+    FROM candidates WHERE rank = 0
+    UNION ALL
+    SELECT step_id, queue, action, rank, queue_place, 0 FROM candidates WHERE rank = 1
+)
+SELECT json_group_array(json_array(step_id, queue, action, tier, EXISTS (SELECT 1 FROM steps_limits)))
+FROM (SELECT step_id, queue, action, CASE WHEN rank = 0 AND place > :high THEN 2 ELSE rank END AS tier
+      FROM numbered ORDER BY tier, queue_place, step_id LIMIT :most)
+
 -- name: wait_for_dispatch(worker)
 -- There is one writer at a time, so no tick is dispatching.
 SELECT 0 AS locked WHERE :worker IS NOT NULL;

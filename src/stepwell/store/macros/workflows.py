@@ -1,14 +1,12 @@
-"""The execution of declared workflows in numbers: the text of the view `steps_workflow_execution`.
-
-Statements insert it with the workflows that they ask for (`@execution_of(...)`): SQLite does not push a list of ids
-down into a view that counts, and would read the steps of every workflow that ever ran.
-"""
+"""Declared workflows: whether their state follows from their steps, and their execution in numbers."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_TEXT: Final = """\
+from stepwell.store.macros.macro import Macros, split
+
+_EXECUTION: Final = """\
 SELECT w.id AS workflow_id, w.namespace, w.name, w.version, w.state,
        count(s.id) AS total,
        sum(CASE WHEN s.state = 'Pending' THEN 1 ELSE 0 END) AS pending,
@@ -40,6 +38,29 @@ LEFT JOIN steps_agenda a ON a.step_id = s.id
 GROUP BY w.id, w.namespace, w.name, w.version, w.state"""
 
 
-def execution_of(workflows: str) -> str:
-    """One row for each of these workflows: a table, or a SELECT in brackets."""
-    return _TEXT.format(workflows=workflows)
+def _execution_of(workflows: str) -> str:
+    """The view `steps_workflow_execution` for these workflows: a table, or a SELECT in brackets.
+
+    Statements insert it with the workflows that they ask for: SQLite does not push a list of ids down into a view that
+    counts, and would read the steps of every workflow that ever ran.
+    """
+    return _EXECUTION.format(workflows=workflows)
+
+
+def _outdated(rows: str) -> str:
+    """Whether the state of a declared workflow is not that of its steps: `workflow, outcome`.
+
+    A workflow is pending until a step leaves Pending or a gate opens; its steps alone say in_progress.
+    """
+    workflow, outcome = split(rows)
+    begun = (
+        f"EXISTS (SELECT 1 FROM steps b WHERE b.workflow_id = {workflow}.id AND b.workflow_id <> b.uuid\n"
+        f"        AND b.state IN ('Dispatched', 'Running'))"
+    )
+    return (
+        f"CASE WHEN {workflow}.state = 'pending' THEN {outcome}.outcome <> 'in_progress' OR {begun}\n"
+        f"     ELSE {outcome}.outcome <> {workflow}.state END"
+    )
+
+
+MACROS: Final[Macros] = {"execution_of": _execution_of, "outdated": _outdated}

@@ -5,8 +5,12 @@ PostgreSQL does this by the types of its columns.
 
 from __future__ import annotations
 
+from typing import Final
 
-def moment(text: str) -> str:
+from stepwell.store.macros.macro import POSTGRES, SQLITE, Macros
+
+
+def _moment(text: str) -> str:
     """A time of plain SQL as SQLite stores it; NULL if there is none.
 
     ISO 8601 as PostgreSQL takes it: a space or a T, no seconds or no time, a fraction, Z or an offset.
@@ -37,7 +41,7 @@ def moment(text: str) -> str:
     )
 
 
-def uuid(text: str) -> str:
+def _uuid(text: str) -> str:
     """A UUID in the form in which PostgreSQL returns it; NULL if it is none."""
     bare = _row(f"lower(trim({text}, '{{}}')) AS bare")
     digits = _row("bare, replace(bare, '-', '') AS digits", bare)
@@ -58,10 +62,16 @@ def _row(columns: str, source: str = "") -> str:
     return f"(SELECT {columns}{f' FROM {source}' if source else ''} LIMIT 1)"
 
 
-def whole(value: str) -> str:
+def _whole(value: str) -> str:
     """A number of plain SQL, rounded as PostgreSQL rounds it; NULL if it is none."""
     return (
         f"CASE typeof({value}) WHEN 'integer' THEN {value} WHEN 'real' THEN CAST(round({value}) AS integer) "
         f"WHEN 'text' THEN CASE WHEN trim({value}) <> '' AND ltrim(trim({value}), '+-') NOT GLOB '*[^0-9]*' "
         f"THEN CAST(trim({value}) AS integer) END END"
     )
+
+
+MACROS_OF: Final[dict[str, Macros]] = {
+    SQLITE: {"moment": _moment, "uuid": _uuid, "whole": _whole},
+    POSTGRES: {},
+}
