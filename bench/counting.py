@@ -31,8 +31,8 @@ def counted(database: Database) -> Iterator[Counts]:
     counts, original = Counts(), database.connections.transaction
 
     @contextmanager
-    def counting(write: bool, single: bool = False) -> Iterator[Transaction]:
-        with original(write) as tx:
+    def counting(write: bool, single: bool = False, read_seconds: float | None = None) -> Iterator[Transaction]:
+        with original(write, read_seconds=read_seconds) as tx:
             before = tx.fetch(_WRITTEN[database.dialect], {})
             for method in ("query", "records", "change", "insert"):
                 _wrap(tx, method, counts)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Final
-
-_SECONDS: Final[ContextVar[float | None]] = ContextVar("stepwell_read_seconds", default=None)
 
 
-@contextmanager
-def bounded_reads(seconds: float) -> Iterator[None]:
-    """Reads of this thread or task may take this long; then they raise `ReadTookTooLong`.
+class ReadLimit(threading.local):
+    """How long a read of one database may take in this thread: see `Database.bounded`."""
 
-    On SQLite a file is read on connections of their own: a long read does not hold up that of a worker beside it.
-    """
-    token = _SECONDS.set(seconds)
-    try:
-        yield
-    finally:
-        _SECONDS.reset(token)
+    def __init__(self) -> None:
+        self.seconds: float | None = None
 
-
-def read_seconds() -> float | None:
-    """The limit that applies here; None: there is none."""
-    return _SECONDS.get()
+    @contextmanager
+    def of(self, seconds: float) -> Iterator[None]:
+        outer, self.seconds = self.seconds, seconds
+        try:
+            yield
+        finally:
+            self.seconds = outer

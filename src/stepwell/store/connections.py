@@ -57,7 +57,10 @@ class Connections(ABC):
     def close(self) -> None: ...
 
     @abstractmethod
-    def transaction(self, write: bool, single: bool = False) -> AbstractContextManager[Transaction]: ...
+    def transaction(
+        self, write: bool, single: bool = False, read_seconds: float | None = None
+    ) -> AbstractContextManager[Transaction]:
+        """One that only reads may have a time limit, which makes `ReadTookTooLong` of what takes longer."""
 
     @abstractmethod
     def within(self, connection: Any) -> AbstractContextManager[Transaction]:

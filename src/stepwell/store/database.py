@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from stepwell.model.clock import Clock
 from stepwell.model.errors import AppClosed, DatabaseBusy, DatabaseUnavailable
+from stepwell.store.bounded import ReadLimit
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.connections import LEASE_SECONDS, Connections, MigrationSession, Settings
@@ -79,6 +80,7 @@ class Database:
         self._inherited: Connections | None = None  # while the process forks
         self._is_held_for_fork = False
         self._together = Together()
+        self._limit = ReadLimit()
         survive_forks(self)
 
     @property
@@ -179,11 +181,12 @@ class Database:
         connections = self.connections
         started = time.monotonic()
         watch = self.watch
+        limit = None if write else self._limit.seconds
         for attempt in range(CONFLICT_TRIES):
             try:
                 if watch is not None:
                     watch("begin", None)
-                with connections.transaction(write, single and watch is None) as tx:
+                with connections.transaction(write, single and watch is None, limit) as tx:
                     result = work(tx)
                     tx.finalize()
                     if watch is not None and write:
@@ -252,6 +255,14 @@ class Database:
         """Run `work` in a read-only transaction."""
         return self.transact(work, write=False)
 
+    def bounded(self, seconds: float) -> AbstractContextManager[None]:
+        """What this thread reads here inside the block may take this long; then `ReadTookTooLong` is raised.
+
+        The limit is that of each statement. On SQLite a file is read on connections of their own: a long read does not
+        hold up that of a worker beside it.
+        """
+        return self._limit.of(seconds)
+
     def within(self, connection: Any) -> AbstractContextManager[Transaction]:
         """The caller's own open transaction: see `Connections.within`."""
         try:
@@ -293,7 +304,7 @@ class Database:
         """The next use in the child opens connections of its own."""
         inherited, self._inherited = self._inherited, None
         self._opening = threading.RLock()
-        self._together = Together()
+        self._together, self._limit = Together(), ReadLimit()
         self._ready = self._preparing = None
         if inherited is not None:
             self._lost = inherited.after_fork_in_child()

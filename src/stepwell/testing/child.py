@@ -13,7 +13,6 @@ from mmap import mmap
 from typing import Final, NoReturn
 
 from stepwell.model.errors import StepwellError
-from stepwell.testing.expendable import mark_expendable
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FINISHED: Final = 86  # an exit code that no job uses by accident
@@ -68,7 +67,6 @@ def run_in_child(work: Callable[[], None]) -> bool:
 
 
 def _be_child(work: Callable[[], None], writing: int) -> NoReturn:
-    mark_expendable()
     try:
         work()
     except BaseException:

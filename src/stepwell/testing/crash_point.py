@@ -39,6 +39,7 @@ class Commits:
 
     crash_at: CrashPoint | None = None
     crash: Callable[[], None] = raise_crashed
+    may_be_killed: bool = False  # the process that makes the commits was started for this
     note: Callable[[int], None] = lambda commits: None  # called with the number of commits that were begun
     count: int = 0
     crashed: bool = False
@@ -47,9 +48,9 @@ class Commits:
     def watch(self, database: Database) -> None:
         """Count the commits of this database from now on."""
         database.hooks.after_commit(lambda changes: None)  # so that transactions collect their changes
-        database.watch = self._at
+        database.watch = self
 
-    def _at(self, moment: Literal["begin", "before", "after"], tx: Transaction | None) -> None:
+    def __call__(self, moment: Literal["begin", "before", "after"], tx: Transaction | None) -> None:
         if self.crashed:
             raise Crashed
         if tx is not None and moment == "before":
@@ -59,6 +60,11 @@ class Commits:
         if self.crash_at is not None and (moment, self.count) == (self.crash_at.moment, self.crash_at.commit):
             self.crashed = True
             self.crash()
+
+
+def may_kill(database: Database) -> bool:
+    """Whether a job that uses this database may kill the process that runs it."""
+    return isinstance(database.watch, Commits) and database.watch.may_be_killed
 
 
 def _described(tx: Transaction) -> str:

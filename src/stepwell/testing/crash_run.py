@@ -47,7 +47,7 @@ class CrashRun:
     def in_children(self, url: str, clock: ManualClock, crash_at: CrashPoint | None) -> Commits:
         """Run in a child process that kills itself at the crash point; other children continue."""
         progress = Progress(clock.now())
-        commits = Commits(crash_at, crash=kill_this_process)
+        commits = Commits(crash_at, crash=kill_this_process, may_be_killed=True)
 
         def first() -> None:
             begun: list[bool] = []
@@ -79,7 +79,9 @@ class CrashRun:
     def _recovery(self, url: str, clock: ManualClock, progress: Progress) -> None:
         """What a child does after the death of another: it may die itself, if a job kills it."""
         begins = not progress.begun
-        commits = Commits(note=lambda count: progress.write(clock.now(), progress.commits, begun=not begins))
+        commits = Commits(
+            note=lambda count: progress.write(clock.now(), progress.commits, begun=not begins), may_be_killed=True
+        )
         self._recover(url, clock, begins=begins, commits=commits)
         progress.write(clock.now(), progress.commits, begun=True)
 

@@ -18,8 +18,9 @@ from stepwell.model.clock import Clock
 from stepwell.model.errors import StepwellError
 from stepwell.run.current import current_step
 from stepwell.run.running import RunningStep
+from stepwell.store import Database
 from stepwell.testing.clock import ManualClock
-from stepwell.testing.expendable import is_expendable
+from stepwell.testing.crash_point import may_kill
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -132,7 +133,7 @@ def _exit(step: RunningStep, seconds: float) -> NoReturn:
 
 
 def _kill(step: RunningStep, seconds: float) -> None:
-    if multiprocessing.parent_process() is None and not is_expendable():
+    if multiprocessing.parent_process() is None and not may_kill(_database(step)):
         raise Permanent(
             "kill would end the process of the test itself; run the step with a worker of executor='process', or under "
             "crash_everywhere(processes=True)"
@@ -141,9 +142,13 @@ def _kill(step: RunningStep, seconds: float) -> None:
 
 
 def _clock(step: RunningStep) -> Clock:
+    return _database(step).clock
+
+
+def _database(step: RunningStep) -> Database:
     if step.running_steps is None:
         raise StepwellError(f"step {step.id} does not run")
-    return step.running_steps.database.clock
+    return step.running_steps.database
 
 
 _ENDINGS: Final[dict[str, Callable[[RunningStep, float], Any]]] = {

@@ -15,7 +15,6 @@ from starlette.requests import Request
 from stepwell import __version__
 from stepwell.app import Stepwell
 from stepwell.look.outline import Censuses
-from stepwell.store.bounded import bounded_reads
 from stepwell.web.background import OperationRunner
 from stepwell.web.guard.access import Access
 from stepwell.web.visitor import Role, Visitor
@@ -57,7 +56,7 @@ class Site:
         return await _in_thread(partial(change, *args, **named), self._writers)
 
     def _bounded(self, look: Callable[[], T]) -> T:
-        with bounded_reads(self.read_seconds):
+        with self.app.database.bounded(self.read_seconds):
             return look()
 
     def may(self, visitor: Visitor, role: Role) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -211,11 +213,17 @@ def test_child_processes_are_really_killed(shared_database_url: str, tmp_path: P
     assert str(os.getpid()) not in pids
 
 
+def settle_in_a_thread(app: Stepwell) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(settle, app).result()
+
+
 @pytest.mark.slow
-def test_a_job_that_kills_its_process_settles_too() -> None:
+@pytest.mark.parametrize(("work", "commits"), [(settle, [3, 4]), (settle_in_a_thread, [3])])
+def test_a_job_that_kills_its_process_settles_too(work: Callable[[Stepwell], object], commits: list[int]) -> None:
     app = Stepwell("sqlite://")
     job = behave(app)
-    crash_everywhere(lambda: job.enqueue("kill", times=1), app=app, processes=True, commits=[3, 4])
+    crash_everywhere(lambda: job.enqueue("kill", times=1), app=app, work=work, processes=True, commits=commits)
 
 
 def test_an_error_in_a_child_process_is_raised_in_the_test() -> None:

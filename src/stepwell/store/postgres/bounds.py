@@ -4,7 +4,7 @@ A client can be suspended (SIGSTOP, a paused virtual machine) or lose its networ
 every other worker needs. The server ends such a transaction. The bounds are set in the statement that begins it, which
 costs no round trip, and apply only to that transaction: a pooler may give the session to another client next.
 
-Only reads with a time limit (`store/bounded.py`) have a `statement_timeout`: a long cascade is not a fault, and a
+Only reads with a time limit (`Database.bounded`) have a `statement_timeout`: a long cascade is not a fault, and a
 statement that waits is bounded by `lock_timeout`.
 """
 

@@ -20,7 +20,6 @@ import psycopg_pool
 
 from stepwell.model.clock import SystemClock, since_boot
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.store.bounded import read_seconds
 from stepwell.store.conflict import Conflict
 from stepwell.store.connections import Connections, Settings
 from stepwell.store.engine import schema
@@ -32,7 +31,7 @@ from stepwell.store.postgres.listener import PostgresListener
 from stepwell.store.postgres.migration_session import PostgresMigrationSession
 from stepwell.store.postgres.namespace import split_url
 from stepwell.store.postgres.pool import WarmestFirst
-from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated
+from stepwell.store.postgres.transaction import PostgresTransaction, read_as_text, translated, translated_look
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener, Wake
 
@@ -150,21 +149,23 @@ class PostgresConnections(Connections):
             connection.prepare_threshold = None
 
     @contextmanager
-    def transaction(self, write: bool, single: bool = False) -> Iterator[PostgresTransaction]:
-        with translated, self._preparing(), self._pooled() as connection:
+    def transaction(
+        self, write: bool, single: bool = False, read_seconds: float | None = None
+    ) -> Iterator[PostgresTransaction]:
+        translating = translated if read_seconds is None else translated_look
+        with translating, self._preparing(), self._pooled() as connection:
             if not self._prepares:
                 connection.prepare_threshold = None
-            tx = PostgresTransaction(connection, self.hooks, self._should_send, self._namespace)
+            tx = PostgresTransaction(connection, self.hooks, self._should_send, self._namespace, translating)
             try:
                 if self._has_server_clock:
                     self._read_clock(tx)
                     tx.has_begun = False
-                limit = None if write else read_seconds()
-                if limit is not None:
-                    with translated:
-                        connection.execute(bounds.begin_reading(self._idle_seconds, limit), prepare=False)
+                if read_seconds is not None:
+                    with translating:
+                        connection.execute(bounds.begin_reading(self._idle_seconds, read_seconds), prepare=False)
                 elif not single:
-                    with translated:
+                    with translating:
                         begin = bounds.begin_writing if write else bounds.begin
                         connection.execute(begin(self._idle_seconds), prepare=False)
                 yield tx

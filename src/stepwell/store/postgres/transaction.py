@@ -17,7 +17,6 @@ from psycopg.types.string import TextLoader
 
 from stepwell.model.errors import DatabaseUnavailable, IllegalTransition, ReadTookTooLong
 from stepwell.model.redaction import redacted
-from stepwell.store.bounded import read_seconds
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.engine import schema
@@ -65,8 +64,6 @@ class _Translation:
         if isinstance(error, psycopg.errors.IdleInTransactionSessionTimeout):
             # The server has rolled it back, even if this is its response to a COMMIT.
             raise Suspended(str(error)) from error
-        if isinstance(error, psycopg.errors.QueryCanceled) and read_seconds() is not None:
-            raise ReadTookTooLong(READ_TOOK_TOO_LONG) from error
         if isinstance(error, _OUTAGES):
             raise DatabaseUnavailable(
                 f"PostgreSQL is unavailable ({_line(error)}); "
@@ -78,7 +75,17 @@ class _Translation:
             raise IllegalTransition(f"{error.diag.message_primary}; nothing changed") from error
 
 
+class _TranslationOfLook(_Translation):
+    """The same for a read with a time limit."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            raise ReadTookTooLong(READ_TOOK_TOO_LONG) from error
+        super().__exit__(kind, error, trace)
+
+
 translated: Final = _Translation()
+translated_look: Final = _TranslationOfLook()
 
 
 class PostgresTransaction(Transaction):
@@ -90,8 +97,10 @@ class PostgresTransaction(Transaction):
         hooks: ChangeHooks,
         should_send: Callable[[Wake], bool] = lambda _: True,
         namespace: Namespace = SEARCH_PATH,
+        translating: _Translation = translated,
     ) -> None:
         super().__init__(hooks)
+        self._translating = translating
         self._namespace = namespace
         self._connection = connection
         self._should_send = should_send
@@ -100,7 +109,7 @@ class PostgresTransaction(Transaction):
 
     def query(self, statement: Statement, parameters: dict[str, Any]) -> Any:
         ready = self._prepared(statement)
-        with translated, self._cursor(tuple_row) as cursor:
+        with self._translating, self._cursor(tuple_row) as cursor:
             cursor.execute(ready.sql, ready.adapted(parameters))
             rows = cursor.fetchall()
             self.has_begun = True
@@ -114,14 +123,14 @@ class PostgresTransaction(Transaction):
 
     def records(self, statement: Statement, parameters: dict[str, Any]) -> list[Any]:
         ready = self._prepared(statement)
-        with translated, self._cursor(args_row(statement.returns)) as cursor:
+        with self._translating, self._cursor(args_row(statement.returns)) as cursor:
             found = cursor.execute(ready.sql, ready.adapted(parameters)).fetchall()
             self.has_begun = True
             return found
 
     def change(self, statement: Statement, parameters: dict[str, Any]) -> int:
         ready = self._prepared(statement)
-        with translated, self._cursor(tuple_row) as cursor:
+        with self._translating, self._cursor(tuple_row) as cursor:
             changed = cursor.execute(ready.sql, ready.adapted(parameters)).rowcount
             self.has_begun = True
             return changed
@@ -136,13 +145,13 @@ class PostgresTransaction(Transaction):
         return self._connection.cursor(row_factory=row_factory)
 
     def fetch(self, sql: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        with translated, self._cursor(dict_row) as cursor:
+        with self._translating, self._cursor(dict_row) as cursor:
             found = cursor.execute(self._namespace.qualify(sql).encode(), parameters).fetchall()
             self.has_begun = True
             return found
 
     def execute(self, sql: str, parameters: dict[str, Any]) -> int:
-        with translated, self._cursor(tuple_row) as cursor:
+        with self._translating, self._cursor(tuple_row) as cursor:
             return cursor.execute(self._namespace.qualify(sql).encode(), parameters).rowcount
 
     def wake(self, wake: Wake) -> None:
@@ -166,7 +175,7 @@ class PostgresTransaction(Transaction):
         names = ", ".join(f'"{column}"' for column in (*columns, *same))
         shared = tuple(same.values())
         statement = f"COPY {self._namespace.qualify(table)} ({names}) FROM STDIN".encode()
-        with translated, self._cursor(tuple_row) as cursor, cursor.copy(statement) as copy:
+        with self._translating, self._cursor(tuple_row) as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row((*row, *shared))
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.store.bounded import read_seconds
 from stepwell.store.conflict import Conflict
 from stepwell.store.connections import Connections, MigrationSession, Settings
 from stepwell.store.forks import FORK_SECONDS
@@ -109,10 +108,11 @@ class SqliteConnections(Connections):
         connection.execute("PRAGMA busy_timeout = 0")
 
     @contextmanager
-    def transaction(self, write: bool, single: bool = False) -> Iterator[SqliteTransaction]:
-        limit = None if write else read_seconds()
-        if limit is not None:
-            with self._bounded_transaction(limit) as tx:
+    def transaction(
+        self, write: bool, single: bool = False, read_seconds: float | None = None
+    ) -> Iterator[SqliteTransaction]:
+        if read_seconds is not None:
+            with self._bounded_transaction(read_seconds) as tx:
                 yield tx
             return
         with self._lock if write or self._path is None else self._reading_lock:
