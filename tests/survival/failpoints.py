@@ -38,7 +38,7 @@ def arm(folder: Path) -> None:
             return
         os.kill(os.getpid(), number)
 
-    claim, start, write, settle = Claimer.claim, Handover.start_waiting, Finisher._write_plain, Exchange._settle
+    claim, start, write, written = Claimer.claim, Handover.start_waiting, Finisher._write_plain, Exchange._written
     phases = Tick._state_phases
 
     def claiming(self: Claimer, *arguments: Any) -> Any:
@@ -57,10 +57,10 @@ def arm(folder: Path) -> None:
             fire()
         return write(self, tx, endings)
 
-    def settling(self: Exchange, endings: Any, states: Any) -> None:
+    def after_commit(self: Exchange, endings: Any, states: Any) -> None:
         if endings:
             fire()
-        settle(self, endings, states)
+        written(self, endings, states)
 
     def ticking(self: Tick, lock: Any, report: Any) -> bool:
         fire()
@@ -76,7 +76,7 @@ def arm(folder: Path) -> None:
         case "after the end, before it is written":
             Finisher._write_plain = writing  # type: ignore[method-assign]
         case "after the end is committed":
-            Exchange._settle = settling  # type: ignore[method-assign]
+            Exchange._written = after_commit  # type: ignore[method-assign]
         case failpoint if failpoint == IN_A_TICK:
             Tick._state_phases = ticking  # type: ignore[method-assign]
         case _:

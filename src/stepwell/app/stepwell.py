@@ -383,7 +383,7 @@ class Stepwell(Acting, Loadable):
 
     def worker(self, **settings: Unpack[WorkerOptions]) -> Worker:
         """A worker whose slots are threads of this process, separate processes, or tasks of one event loop."""
-        from stepwell.run.build import WorkerSettings
+        from stepwell.run.build import CheckedWorkerOptions
 
         self._check_workflows()
         self.reconcile_schedules()
@@ -391,7 +391,7 @@ class Stepwell(Acting, Loadable):
             self.main_processes.apply_to_workers()
             if settings.get("strategy") is None:
                 settings["strategy"] = self.main_processes.strategy()
-        return self._attached.workers.build(WorkerSettings.of(settings))
+        return self._attached.workers.build(CheckedWorkerOptions.of(settings))
 
     def reconcile_schedules(self) -> None:
         """Write the schedules that the code declares, and disable those that it no longer declares: once."""

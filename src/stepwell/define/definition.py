@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from msgspec import structs
 
-from stepwell.define.drafts import SETTINGS, NewStep, SettledStep, encode_arguments, non_default_settings, settled_step
+from stepwell.define.drafts import (
+    SETTINGS,
+    NewStep,
+    ResolvedStep,
+    encode_arguments,
+    non_default_settings,
+    resolved_step,
+)
 from stepwell.define.job import Job
 from stepwell.define.policy import Policy
 from stepwell.define.signature import Signature
@@ -94,11 +101,11 @@ class JobDefinition(Generic[P, R]):
         options = self.options(**non_default_settings(draft))
         return structs.replace(options.draft_by_name(draft.arguments), made_of=draft)
 
-    def _draft_of(self, arguments: dict[str, Any]) -> SettledStep:
+    def _draft_of(self, arguments: dict[str, Any]) -> ResolvedStep:
         settings = self.settings
         if callable(settings.get("concurrency_key")):
             settings = {**settings, "concurrency_key": settings["concurrency_key"](**arguments)}
-        return settled_step(action=self.action, arguments=arguments, **settings)
+        return resolved_step(action=self.action, arguments=arguments, **settings)
 
     def key_settings(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Its concurrency key and limit, if it has a key, for a step with these stored arguments."""

@@ -95,8 +95,8 @@ class NewStep(msgspec.Struct, frozen=True, eq=False, kw_only=True, metaclass=_Fi
         return id(self)
 
 
-class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
-    """A draft with all settings decided; what neither the caller nor the job declares has the general default."""
+class ResolvedStep(NewStep, frozen=True, eq=False, kw_only=True):
+    """A draft with all settings resolved; what neither the caller nor the job declares has the general default."""
 
     priority: Priority | None = None  # that of the parent or the block if it is high, else "default"
     max_retries: int = 3
@@ -104,7 +104,7 @@ class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
     cooldown: float = 0.0
     concurrency_limit: int = 1
     made_of: NewStep | None = None
-    unsettled: tuple[str, ...] = ()  # what has the general default because no worker has recorded the job yet
+    unresolved: tuple[str, ...] = ()  # what has the general default because no worker has recorded the job yet
 
     @property
     def identity(self) -> int:
@@ -112,7 +112,7 @@ class SettledStep(NewStep, frozen=True, eq=False, kw_only=True):
 
 
 # Without the suggestions for misspelt names, which double its cost: for fields that are known to exist.
-settled_step: Final[Callable[..., SettledStep]] = partial(StructMeta.__call__, SettledStep)
+resolved_step: Final[Callable[..., ResolvedStep]] = partial(StructMeta.__call__, ResolvedStep)
 
 StepLike: TypeAlias = Step | StepRef | int | str | NewStep
 
@@ -121,11 +121,11 @@ _NO_SETTINGS: Final = ("action", "arguments", "belongs_to", "planned")
 SETTINGS: Final = tuple(name for name in NewStep.__struct_fields__ if name not in _NO_SETTINGS)
 _settings_of: Final = attrgetter(*SETTINGS)
 _DEFAULTS: Final[tuple[Any, ...]] = _settings_of(NewStep(action="any"))
-_SETTLED_DEFAULTS: Final[tuple[Any, ...]] = _settings_of(SettledStep(action="any"))
+_RESOLVED_DEFAULTS: Final[tuple[Any, ...]] = _settings_of(ResolvedStep(action="any"))
 
 
 def _defaults_of(draft: NewStep) -> tuple[Any, ...]:
-    return _SETTLED_DEFAULTS if isinstance(draft, SettledStep) else _DEFAULTS
+    return _RESOLVED_DEFAULTS if isinstance(draft, ResolvedStep) else _DEFAULTS
 
 
 def non_default_settings(draft: NewStep) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def problems(draft: NewStep) -> Iterator[str]:
             yield f"{name} must be 1 to {MAX_NAME} printable characters"
     if draft.type not in ("default", "resolve-exception"):
         yield f"type is {draft.type!r}, not 'default' or 'resolve-exception'"
-    may_lack = not isinstance(draft, SettledStep)
+    may_lack = not isinstance(draft, ResolvedStep)
     if draft.priority not in (None, "default", "high"):
         yield f"priority is {draft.priority!r}, not 'default' or 'high'"
     if draft.trigger_rule not in ("all_concluded", "all_ended", "any_concluded"):

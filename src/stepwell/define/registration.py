@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 from stepwell.define.definition import JobDefinition, known_settings
-from stepwell.define.drafts import MAX_NAME, SettledStep, is_name, problems
+from stepwell.define.drafts import MAX_NAME, ResolvedStep, is_name, problems
 from stepwell.define.job import Job, hooks_of
 from stepwell.define.keys import KeyTemplate
 from stepwell.define.policy import Policy
@@ -117,4 +117,4 @@ def _problems_of_aliases(aliases: Any) -> list[str]:
 def _problems_of(action: str, settings: dict[str, Any]) -> list[str]:
     """The problems with the settings that every step of a job would have."""
     plain = {name: value for name, value in settings.items() if name != "concurrency_key" or not callable(value)}
-    return [problem.replace("max_retries", "retries") for problem in problems(SettledStep(action=action, **plain))]
+    return [problem.replace("max_retries", "retries") for problem in problems(ResolvedStep(action=action, **plain))]

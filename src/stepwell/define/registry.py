@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stepwell.define.definition import JobDefinition, known_settings
-from stepwell.define.drafts import NewStep, SettledStep
+from stepwell.define.drafts import NewStep, ResolvedStep
 from stepwell.model.errors import StepwellError, UnknownAction
 from stepwell.share.strategy import Weight
 
@@ -41,7 +41,7 @@ class Registry:
 
     def redraft(self, draft: NewStep) -> NewStep:
         """The same for a draft that was not made by its job."""
-        is_by_hand = not isinstance(draft, SettledStep) and draft.action in self
+        is_by_hand = not isinstance(draft, ResolvedStep) and draft.action in self
         return self[draft.action].draft_like(draft) if is_by_hand else draft
 
     def actions(self) -> frozenset[str]:

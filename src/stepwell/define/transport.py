@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from stepwell.define.drafts import NewStep, Planned, SettledStep, check, non_default_settings
+from stepwell.define.drafts import NewStep, Planned, ResolvedStep, check, non_default_settings
 from stepwell.model import codec
 
 
@@ -15,8 +15,8 @@ def to_wire(draft: NewStep) -> dict[str, Any]:
     """The fields that are not at their defaults, as JSON-compatible data; rejects a draft that cannot be created."""
     check(draft)
     wrapped = {"action": draft.action, **non_default_settings(draft)}
-    if isinstance(draft, SettledStep):
-        wrapped["settled"] = True
+    if isinstance(draft, ResolvedStep):
+        wrapped["resolved"] = True
     if isinstance(draft.delay, timedelta):
         wrapped["delay"] = draft.delay.total_seconds()
     if draft.dispatch_after is not None:
@@ -39,4 +39,4 @@ def from_wire(wrapped: dict[str, Any]) -> NewStep:
         values["relatable"] = tuple(values["relatable"])
     if "planned" in values:
         values["planned"] = msgspec.convert(values["planned"], Planned)
-    return SettledStep(**values) if values.pop("settled", False) else NewStep(**values)
+    return ResolvedStep(**values) if values.pop("resolved", False) else NewStep(**values)

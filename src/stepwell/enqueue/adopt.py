@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from stepwell.define.drafts import NewStep, SettledStep
+from stepwell.define.drafts import NewStep, ResolvedStep
 from stepwell.enqueue.check_row import check_row
 from stepwell.enqueue.create import Creator
 from stepwell.enqueue.create.announce import created
@@ -13,9 +13,9 @@ from stepwell.enqueue.create.enrol import enrol
 from stepwell.enqueue.create.neighbours import write_neighbours
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.blocks import refuse_names_of_blocks
+from stepwell.enqueue.resolve import declarations_for, resolve_settings
 from stepwell.enqueue.set_aside import log_set_aside
-from stepwell.enqueue.settle import declarations_for, settle
-from stepwell.enqueue.unsettled import note_unsettled
+from stepwell.enqueue.unresolved import note_unresolved
 from stepwell.model.actors import ADOPTION
 from stepwell.model.errors import InvalidStep
 from stepwell.model.states import State
@@ -79,7 +79,7 @@ def _adopt(tx: Transaction, row: NewRow, names: Names, now: datetime) -> str | N
     except InvalidStep as error:
         return _refuse(tx, row, str(error), names, now)
     _write_place(tx, placement, now)
-    note_unsettled(tx, [(row.id, placement.draft)])
+    note_unresolved(tx, [(row.id, placement.draft)])
     write_neighbours(tx, neighbours, [placement])
     if row.type == "resolve-exception":
         adoption.make_dormant(tx, id=row.id, actor=ADOPTION, now=now)
@@ -108,7 +108,7 @@ def _placement(tx: Transaction, row: NewRow) -> Placement:
         concurrency_limit=row.concurrency_limit,
     )
     declared = declarations_for(tx, [row.action]).get(row.action)
-    return Placement.of(settle(draft, row.arguments, declared), uuid=row.uuid, id=row.id)
+    return Placement.of(resolve_settings(draft, row.arguments, declared), uuid=row.uuid, id=row.id)
 
 
 def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
@@ -136,7 +136,7 @@ def _write_place(tx: Transaction, placement: Placement, now: datetime) -> None:
 
 def _refuse(tx: Transaction, row: NewRow, message: str, names: Names, now: datetime) -> str:
     """Fail the row with the reason, in a block and a workflow of its own, so that it is not lost."""
-    placement = Placement.of(SettledStep(action=row.action), uuid=row.uuid, id=row.id)
+    placement = Placement.of(ResolvedStep(action=row.action), uuid=row.uuid, id=row.id)
     place(tx, [placement], names)
     _write_place(tx, placement, now)
     adoption.refuse_step(tx, id=row.id, actor=ADOPTION, message=message, now=now)

@@ -10,17 +10,17 @@ from typing import Any
 from msgspec import structs
 
 from stepwell.define.definition import JobDefinition
-from stepwell.define.drafts import SettledStep
+from stepwell.define.drafts import ResolvedStep
 from stepwell.define.keys import KeyTemplate
 from stepwell.define.registry import Registry
-from stepwell.enqueue.unsettled import settle_declared
+from stepwell.enqueue.unresolved import resolve_late
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import actions, creation
 from stepwell.store.engine.actions import Declaration
 
 
 def record_actions(database: Database, jobs: Registry) -> None:
-    """Record what the jobs declare, and settle the steps that were created before anybody had.
+    """Record what the jobs declare, and resolve the settings of steps that were created before anybody had.
 
     Writes only what differs from the record. Of two programs the last one decides.
     """
@@ -44,7 +44,7 @@ def record_actions(database: Database, jobs: Registry) -> None:
 
     if any(database.read(difference)):
         database.transact(record)
-    settle_declared(database, jobs)
+    resolve_late(database, jobs)
 
 
 def declarations(job: JobDefinition[..., Any]) -> Iterator[Declaration]:
@@ -52,7 +52,7 @@ def declarations(job: JobDefinition[..., Any]) -> Iterator[Declaration]:
     key = job.settings.get("concurrency_key")
     function = None if key is None or isinstance(key, str | KeyTemplate) else getattr(key, "__qualname__", repr(key))
     settings = {**job.settings, "concurrency_key": None}
-    draft = SettledStep(action=job.action, **settings)
+    draft = ResolvedStep(action=job.action, **settings)
     declared = Declaration(
         name=job.action,
         alias_of=None,

@@ -22,7 +22,7 @@ from stepwell.store.engine import counters, reading, settings, trouble
 __all__ = ["Cause", "ClassFigures", "Estimate", "Figures", "GroupFigures", "HostFigures", "Minute", "Totals"]
 
 MINUTES_KEPT: Final = timedelta(days=1)
-PACE: Final = timedelta(minutes=5)  # of which an estimate takes the throughput
+ESTIMATED_FROM: Final = timedelta(minutes=5)  # of which an estimate takes the throughput
 
 
 class Figures:
@@ -129,13 +129,13 @@ class Figures:
         """
         states = self.totals().states
         waiting = states[State.PENDING] + states[State.DISPATCHED]
-        minutes = self.minutes(PACE)
+        minutes = self.minutes(ESTIMATED_FROM)
         elapsed = (self._database.now() - minutes[0].at) / timedelta(minutes=1)
-        pace = sum(minute.throughput for minute in minutes) / max(elapsed, 1.0)
+        per_minute = sum(minute.throughput for minute in minutes) / max(elapsed, 1.0)
         breaker = self._database.read(settings.breaker_state)
-        is_emptying = pace and breaker is not None and breaker.is_on
-        seconds = 60 * waiting / pace if is_emptying else None
-        return Estimate(waiting=waiting, per_minute=round(pace, 2), seconds=seconds)
+        is_emptying = per_minute and breaker is not None and breaker.is_on
+        seconds = 60 * waiting / per_minute if is_emptying else None
+        return Estimate(waiting=waiting, per_minute=round(per_minute, 2), seconds=seconds)
 
     def _counters(self) -> Sequence[counters.Counter]:
         return self._database.read(counters.counters)

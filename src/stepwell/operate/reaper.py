@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypedDict
 
 from stepwell.define.registry import Registry
-from stepwell.enqueue.unsettled import settle_declared
+from stepwell.enqueue.unresolved import resolve_late
 from stepwell.events import Events, GroupStalled
 from stepwell.operate.dead_leases import DeadLeases, Rescued
 from stepwell.operate.heartbeats import Heartbeats
@@ -86,9 +86,9 @@ class Reaper:
         self._recover_unclaimed(reaped)
         now = self._database.now()
         recheck_keys_of_dead_workers(self._database, now)
-        settle_declared(self._database, Registry())
-        overdue = _ago(now, self._retention_seconds)
-        if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=overdue)):
+        resolve_late(self._database, Registry())
+        old = _ago(now, self._retention_seconds)
+        if self._database.read(lambda tx: reaping.has_expired_rows(tx, now=now, before=old)):
             self._delete_expired_rows(reaped, now)
         return reaped
 

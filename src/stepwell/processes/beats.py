@@ -114,7 +114,7 @@ class RescheduleBeat(ReaperPart):
         return f"{self._rescheduler.rescheduled:,} tasks rescheduled" if self._rescheduler.rescheduled else ""
 
 
-class Heartbeat:
+class HeartbeatRun:
     """One kind of heartbeat, run by a program that cron starts."""
 
     def __init__(self, parts: Callable[[], Sequence[Part]], run_time_seconds: float) -> None:

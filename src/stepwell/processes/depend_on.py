@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import structs
 
-from stepwell.define.drafts import SettledStep
+from stepwell.define.drafts import ResolvedStep
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import ActionRefused
 from stepwell.model.features import PROCESS
@@ -33,7 +33,7 @@ class DependOn:
         self._database = database
         self._creator = creator
         finisher.on_ending(PROCESS, self.decide_endings)
-        database.hooks.before_commit(PROCESS, self.settle_touched)
+        database.hooks.before_commit(PROCESS, self.decide_touched)
 
     def decide_endings(self, tx: Transaction, endings: Sequence[Ended]) -> list[Ended]:
         """The endings of runs of tasks: those that must run again, and those that no general limit fails."""
@@ -56,7 +56,7 @@ class DependOn:
             for claim, ending in endings
         ]
 
-    def settle_touched(self, tx: Transaction, touched: Touched) -> None:
+    def decide_touched(self, tx: Transaction, touched: Touched) -> None:
         """Let completed tasks run again that completed too early, or whose dependee has completed after them."""
         steps = sorted(which for which in touched if isinstance(which, int))
         by_operator = {step for step in steps if _is_operator(touched[step])}
@@ -89,7 +89,7 @@ class DependOn:
     def _run_again(self, tx: Transaction, task: CompletedTask) -> None:
         """A new step succeeds the completed one: not_completed, as if its run had ended so."""
         relatable = (task.relatable_type, task.relatable_id or "") if task.relatable_type is not None else None
-        draft = SettledStep(
+        draft = ResolvedStep(
             action=task.action,
             arguments=task.arguments,
             label=task.label,
@@ -105,7 +105,7 @@ class DependOn:
             belongs_to=PROCESS,
         )
         (ref,) = self._creator.create_in(tx, [draft], self._database.now())
-        processes.hold(tx, id=ref.id)
+        processes.mark_not_completed(tx, id=ref.id)
         processes.hold_on_agenda(tx, id=ref.id)
         processes.succeed(tx, task_id=task.task_id, step_id=ref.id)
 

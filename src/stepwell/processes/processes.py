@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.suggest import hint
-from stepwell.processes.beats import LOGGER, Heartbeat, QueueBeat, RescheduleBeat
+from stepwell.processes.beats import LOGGER, HeartbeatRun, QueueBeat, RescheduleBeat
 from stepwell.processes.config import ProcessConfig
 from stepwell.processes.main_process import JobFactory, MainProcess, Queuer, TaskFactory
 from stepwell.processes.queueing import QUEUE, Queued
@@ -96,7 +96,7 @@ class MainProcesses:
 
     # heartbeats -------------------------------------------------------------------------------------------
 
-    def heartbeat(self, kind: str, **worker: Unpack[WorkerOptions]) -> Heartbeat:
+    def heartbeat(self, kind: str, **worker: Unpack[WorkerOptions]) -> HeartbeatRun:
         """The heartbeat of this kind: queue, execute or reschedule; the options of a worker are for `execute`."""
         if kind == "queue":
             return self.queue_heartbeat()
@@ -106,11 +106,11 @@ class MainProcesses:
             return self.reschedule_heartbeat()
         raise StepwellError(f"unknown heartbeat {kind!r}; {hint(kind, KINDS, 'heartbeats')}")
 
-    def queue_heartbeat(self, queuer: Queuer | None = None) -> Heartbeat:
+    def queue_heartbeat(self, queuer: Queuer | None = None) -> HeartbeatRun:
         """QUEUE: asks the queuer what to queue, every `sleep_time_seconds`."""
-        return Heartbeat(lambda: [self._queue_beat(queuer)], self.config.run_time_seconds)
+        return HeartbeatRun(lambda: [self._queue_beat(queuer)], self.config.run_time_seconds)
 
-    def execute_heartbeat(self, **worker: Unpack[WorkerOptions]) -> Heartbeat:
+    def execute_heartbeat(self, **worker: Unpack[WorkerOptions]) -> HeartbeatRun:
         """EXECUTE: a worker for tasks, and a dispatcher for those that wait for a delay to end."""
         config = self.config
         options: WorkerOptions = {"slots": config.max_execution_slots, "grace_seconds": _GRACE_SECONDS, **worker}
@@ -121,11 +121,11 @@ class MainProcesses:
             dispatcher = self._app.dispatcher(lock_seconds=made.row.alive_seconds)
             return [made, *self._app.parts.of_dispatcher(dispatcher)]
 
-        return Heartbeat(parts, config.run_time_seconds)
+        return HeartbeatRun(parts, config.run_time_seconds)
 
-    def reschedule_heartbeat(self) -> Heartbeat:
+    def reschedule_heartbeat(self) -> HeartbeatRun:
         """RESCHEDULE: makes dead and not_completed tasks new, and does the work of the reaper for everything else."""
-        return Heartbeat(lambda: [self._reschedule_beat(), self._app.parts.reaper()], self.config.run_time_seconds)
+        return HeartbeatRun(lambda: [self._reschedule_beat(), self._app.parts.reaper()], self.config.run_time_seconds)
 
     def parts(self) -> list[Part]:
         """The queue and reschedule beats, to run beside a worker without cron; none without a configuration."""

@@ -45,7 +45,7 @@ class WorkerOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSettings:
+class CheckedWorkerOptions:
     """The same, validated and with their defaults.
 
     With `executor="process"` every slot imports the app by its name (`app_name`, as `module:variable`; detected if not
@@ -94,7 +94,7 @@ class WorkerBuilder:
     declared_queues: Callable[[], frozenset[str]]
     find_app_name: Callable[[], str]
 
-    def build(self, settings: WorkerSettings) -> Worker:
+    def build(self, settings: CheckedWorkerOptions) -> Worker:
         """A registered worker; what its jobs declare applies from now on."""
         executor = self._executor(settings)
         queues = [settings.queues] if isinstance(settings.queues, str) else settings.queues
@@ -121,7 +121,7 @@ class WorkerBuilder:
             known = declared | set(self.database.read(creation.queue_names)) | set(default_queues(declared))
             warn_of_unknown_queue(queue, known, "this worker finds no steps in it until the queue is declared")
 
-    def _executor(self, settings: WorkerSettings) -> Executor:
+    def _executor(self, settings: CheckedWorkerOptions) -> Executor:
         if settings.executor != "process":
             kind = ThreadExecutor if settings.executor == "thread" else LoopExecutor
             return kind(self.database, self.jobs, self.finisher, settings.slots)
@@ -135,7 +135,7 @@ class WorkerBuilder:
             self.database, self.finisher, app_name, settings.slots, settings.max_memory, settings.rescues, settings.logs
         )
 
-    def _heartbeat(self, settings: WorkerSettings) -> Heartbeat:
+    def _heartbeat(self, settings: CheckedWorkerOptions) -> Heartbeat:
         """A separate process if jobs could block the threads of the worker's process."""
         if settings.executor == "process" or not self.database.is_shared:
             return ThreadHeartbeat()

@@ -12,12 +12,12 @@ from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.claim import Claimer
+from stepwell.run.claim_ahead import BATCH, ClaimAhead
 from stepwell.run.ending import Ended, Ending
 from stepwell.run.executors import Executor
 from stepwell.run.finish import Finisher
 from stepwell.run.in_flight import InFlight
 from stepwell.run.log_fields import log_ending
-from stepwell.run.pace import BATCH, Pace
 from stepwell.run.poll_times import PollTimes
 from stepwell.run.worker_report import WorkerReport
 from stepwell.store import Transaction
@@ -38,7 +38,7 @@ class Exchange:
         executor: Executor,
         in_flight: InFlight,
         polls: PollTimes,
-        pace: Pace,
+        claim_ahead: ClaimAhead,
         report: WorkerReport,
     ) -> None:
         self._finisher = finisher
@@ -46,7 +46,7 @@ class Exchange:
         self._executor = executor
         self._in_flight = in_flight
         self._polls = polls
-        self._pace = pace
+        self._claim_ahead = claim_ahead
         self._report = report
 
     def writes_at(self) -> float:
@@ -62,7 +62,7 @@ class Exchange:
         if self._in_flight.endings or want:
             claims = self._write_and_claim(want)
             if want and self._claimer.has_left_some:
-                self._pace.stop_claiming_ahead()  # or slots would never be free for them
+                self._claim_ahead.stop()  # or slots would never be free for them
             if want and len(claims) == want:
                 self._polls.add(now)  # there may be more
         self._polls.ensure_one(now)
@@ -80,7 +80,7 @@ class Exchange:
         return want
 
     def _ahead(self) -> int:
-        most = 0 if self._executor.is_stalled() else self._pace.steps_ahead(self._executor.slots)
+        most = 0 if self._executor.is_occupied() else self._claim_ahead.steps(self._executor.slots)
         return most - self._executor.prefetched() - len(self._in_flight.waiting)
 
     def _write_and_claim(self, want: int) -> list[Claim]:
@@ -99,7 +99,7 @@ class Exchange:
             self._write_one_by_one()
             return []
         self._in_flight.endings = []
-        self._settle(endings, states)
+        self._written(endings, states)
         self._report.claimed += len(claims)
         return claims
 
@@ -123,19 +123,19 @@ class Exchange:
                 )
                 state = self._finisher.write(claim, ending)
             del self._in_flight.endings[0]
-            self._settle([(claim, ending)], [state])
+            self._written([(claim, ending)], [state])
 
     def write_last(self) -> None:
         """Write the remaining endings, without retries: the worker is about to exit."""
         endings = self._in_flight.take_endings()
         try:
-            self._settle(endings, self._finisher.write_all(endings) if endings else [])
+            self._written(endings, self._finisher.write_all(endings) if endings else [])
         except StepwellError as error:
             _LOGGER.warning(
                 "cannot write %d endings (%s); the reaper will return their steps to Pending", len(endings), error
             )
 
-    def _settle(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
+    def _written(self, endings: Sequence[Ended], states: Sequence[State | None]) -> None:
         """The endings are committed."""
         self._report.count(states)
         for ended, state in zip(endings, states, strict=True):

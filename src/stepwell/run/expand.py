@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.define.definition import JobDefinition
-from stepwell.define.drafts import NewStep, Planned, SettledStep
+from stepwell.define.drafts import NewStep, Planned, ResolvedStep
 from stepwell.define.job import Job
 from stepwell.model.reasons import BAD_INPUT
 from stepwell.run import endings
@@ -39,7 +39,7 @@ class Expand(Job):
     def _child(self, step: RunningStep, number: int, element: Any) -> NewStep:
         """It stores only its element: constants and shared inputs are read again when it is claimed."""
         arguments = {self._shared["parameter"]: element}
-        return SettledStep(
+        return ResolvedStep(
             action=self._definition.action,
             arguments=arguments,
             parent=step.uuid,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from stepwell.run.claim_ahead import MAX_WAIT_SECONDS, ClaimAhead
 from stepwell.run.ending import Ending
 from stepwell.run.executors import Executor
 from stepwell.run.in_flight import InFlight
-from stepwell.run.pace import MAX_WAIT_SECONDS, Pace
 from stepwell.run.time_limits import TimeLimits
 
 
 class Handover:
-    """Between the ledger and the executor of one worker."""
+    """Between the in-flight claims and the executor of one worker."""
 
-    def __init__(self, executor: Executor, in_flight: InFlight, limits: TimeLimits, pace: Pace) -> None:
+    def __init__(self, executor: Executor, in_flight: InFlight, limits: TimeLimits, claim_ahead: ClaimAhead) -> None:
         self._executor = executor
         self._in_flight = in_flight
         self._limits = limits
-        self._pace = pace
+        self._claim_ahead = claim_ahead
 
     def collect(self, now: float) -> bool:
         """Collect the runs that have ended; returns whether there were any."""
@@ -25,7 +25,7 @@ class Handover:
             if self._in_flight.runs.pop(claim.key, None) is not None:
                 self._in_flight.add_ending(claim, ending, now)
                 if ending.verb != "hand_back":  # it may not even have started
-                    self._pace.learn(ending.duration)
+                    self._claim_ahead.learn(ending.duration)
         return bool(ended)
 
     def withdraw(self, *, stopping: bool) -> None:
@@ -42,11 +42,11 @@ class Handover:
         """Start as many waiting claims as possible."""
         # First, because this worker may have been suspended for so long that it lost the leases.
         if self._in_flight.waiting and (stopping or now >= self.waits_until()):
-            self._pace.stop_claiming_ahead()
+            self._claim_ahead.stop()
             self._in_flight.end_waiting(Ending(verb="hand_back"), now)
         while self._in_flight.waiting and not self._in_flight.waiting[0].may_begin():
             self._in_flight.add_ending(self._in_flight.waiting.popleft(), Ending(verb="hand_back"), now)
-        for claim in self._executor.start(self._in_flight.waiting, self._pace.seconds):
+        for claim in self._executor.start(self._in_flight.waiting, self._claim_ahead.seconds_per_step):
             self._in_flight.runs[claim.key] = self._limits.started(claim)
 
     def end_all(self, now: float) -> None:

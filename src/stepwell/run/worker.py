@@ -18,6 +18,7 @@ from stepwell.define.registry import Registry
 from stepwell.model.errors import StepwellError
 from stepwell.run.begins import Begins
 from stepwell.run.claim import Claimer
+from stepwell.run.claim_ahead import ClaimAhead
 from stepwell.run.exchange import Exchange
 from stepwell.run.executors import PREFETCH_SECONDS, Executor
 from stepwell.run.finish import Finisher
@@ -25,7 +26,6 @@ from stepwell.run.grace import GRACE_SECONDS, GracePeriod
 from stepwell.run.handover import Handover
 from stepwell.run.heartbeat import Heartbeat
 from stepwell.run.in_flight import InFlight
-from stepwell.run.pace import Pace
 from stepwell.run.poll_times import POLL_SECONDS, PollTimes
 from stepwell.run.reconcile import Reconciler
 from stepwell.run.time_limits import TimeLimits
@@ -71,10 +71,10 @@ class Worker(Part):
         self._numbers = WorkerReport()
         claimer = Claimer(database, self.row, strategy, registry.weights())
         self._in_flight = in_flight = InFlight()
-        self._polls, pace = PollTimes(), Pace()
+        self._polls, claim_ahead = PollTimes(), ClaimAhead()
         self._limits = TimeLimits(database.clock, registry, executor, in_flight)
-        self._handover = Handover(executor, in_flight, self._limits, pace)
-        self._exchange = Exchange(finisher, claimer, executor, in_flight, self._polls, pace, self._numbers)
+        self._handover = Handover(executor, in_flight, self._limits, claim_ahead)
+        self._exchange = Exchange(finisher, claimer, executor, in_flight, self._polls, claim_ahead, self._numbers)
         self._begins = Begins(database, executor)
         self._reconciler = Reconciler(
             database, self.row, heartbeat, finisher, executor, in_flight, self._limits, self._numbers

@@ -11,6 +11,7 @@ from typing import Final
 from stepwell.events import Events
 from stepwell.model.errors import CronParseError
 from stepwell.schedule.alarms import Alarms
+from stepwell.schedule.deciding import Decided
 from stepwell.schedule.definition import recorded
 from stepwell.schedule.engine import ScheduleEngine
 from stepwell.schedule.errors import ConnectionPoolExhaustedError, classified
@@ -18,7 +19,6 @@ from stepwell.schedule.noticing import Noticing
 from stepwell.schedule.options import CLOCK_TOLERANCE, Options
 from stepwell.schedule.rewinding import rewind
 from stepwell.schedule.round import Round
-from stepwell.schedule.settling import Settled
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import executions, schedules, slots
 from stepwell.store.engine.schedules import CronRow
@@ -53,7 +53,7 @@ class DueWork:
         if found.ahead:
             self._rewind()
         if found.due or found.edited:
-            self._in_batches(partial(slots.lock_due, now=now), self._settle, now, done)
+            self._in_batches(partial(slots.lock_due, now=now), self._decide, now, done)
         if found.late:
             self._skip_late(now)
         if found.overdue:
@@ -110,13 +110,13 @@ class DueWork:
                     raise
                 self._leave_out(cron, classified(error), now, done)
 
-    def _settle(self, tx: Transaction, crons: Sequence[CronRow], now: datetime, done: Round) -> None:
+    def _decide(self, tx: Transaction, crons: Sequence[CronRow], now: datetime, done: Round) -> None:
         able = [cron for cron in crons if self._is_able(cron, now)]
-        settled: Settled = self._engine.settler.settle(tx, able, now)
-        done.fired += settled.fired
-        done.skipped += settled.skipped
+        decided: Decided = self._engine.decider.decide(tx, able, now)
+        done.fired += decided.fired
+        done.skipped += decided.skipped
         by_id = {cron.id: cron for cron in able}
-        for cron_id, error in settled.failed.items():
+        for cron_id, error in decided.failed.items():
             if isinstance(error, CronParseError):
                 self._noticing.disable(tx, by_id[cron_id], str(error), now)
                 done.noticed += 1

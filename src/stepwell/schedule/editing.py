@@ -1,4 +1,4 @@
-"""Writing definitions: due slots are settled under the old one first, and every change is recorded."""
+"""Writing definitions: due slots are decided under the old one first, and every change is recorded."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 from stepwell.model.actors import OPERATOR, By
 from stepwell.model.errors import ActionRefused, CronParseError
 from stepwell.schedule.alarms import next_check
+from stepwell.schedule.deciding import Decider
 from stepwell.schedule.definition import (
     OF_OPERATORS,
     Definition,
@@ -24,7 +25,6 @@ from stepwell.schedule.definition import (
     timetable_of,
 )
 from stepwell.schedule.executing import Executions
-from stepwell.schedule.settling import Settler
 from stepwell.store import Transaction
 from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import schedules
@@ -89,8 +89,8 @@ def overrides_after(row: CronRow, after: Definition, changed: Sequence[str], by:
 
 
 class Editor:
-    def __init__(self, settler: Settler, executions: Executions) -> None:
-        self._settler = settler
+    def __init__(self, decider: Decider, executions: Executions) -> None:
+        self._decider = decider
         self._executions = executions
 
     def create(
@@ -152,7 +152,7 @@ class Editor:
         `operation` is what an operator's change is recorded as, if not by its kind.
         """
         moment = at or by.now
-        last_slot = self._settle(tx, row, by.now, moment)
+        last_slot = self._decide(tx, row, by.now, moment)
         before = None if row.recorded is None else recorded(row)
         is_retimed = before is None or before.timing() != definition.timing()
         if is_retimed:
@@ -183,7 +183,7 @@ class Editor:
         record(tx, row, "deleted", by, recorded(row), None)
         schedules.delete_cron(tx, id=row.id)
 
-    def _settle(self, tx: Transaction, row: CronRow, now: datetime, until: datetime) -> datetime:
+    def _decide(self, tx: Transaction, row: CronRow, now: datetime, until: datetime) -> datetime:
         """Decide what is due under the old definition, as a scheduler would; returns the last slot."""
         if row.last_slot is None or row.recorded is None or row.last_slot >= until:
             return row.last_slot or until
@@ -192,11 +192,11 @@ class Editor:
                 f"a slot of schedule {row.name!r} is due, and this program does not have the code of the workflow "
                 f"{recorded(row).handler!r}: try again when a scheduler has started it; nothing changed"
             )
-        done = self._settler.settle(tx, [row], now, until=until)
+        done = self._decider.decide(tx, [row], now, until=until)
         if (error := done.failed.get(row.id)) is not None:
             if isinstance(error, CronParseError):
                 return row.last_slot  # it had no slots
-            return self._settler.give_up(tx, row, until, now, str(error))
+            return self._decider.give_up(tx, row, until, now, str(error))
         return done.last_slots[row.id]
 
 

@@ -9,11 +9,11 @@ from stepwell.enqueue.create import Creator
 from stepwell.model.ids import Uuid7Generator
 from stepwell.schedule import status
 from stepwell.schedule.checks import problems
+from stepwell.schedule.deciding import Decider
 from stepwell.schedule.definition import Definition
 from stepwell.schedule.editing import Editor
 from stepwell.schedule.executing import Executions
 from stepwell.schedule.options import Options
-from stepwell.schedule.settling import Settler
 from stepwell.schedule.targets import Targets
 from stepwell.store import Database, Transaction
 from stepwell.workflow.live.start import Starter
@@ -36,8 +36,8 @@ class ScheduleEngine:
         self.options = options
         self.targets = Targets(jobs, workflows)
         self.executions = Executions(self.targets, creator, starter, uuids)
-        self.settler = Settler(self.executions, lambda: options().grace)
-        self.editor = Editor(self.settler, self.executions)
+        self.decider = Decider(self.executions, lambda: options().grace)
+        self.editor = Editor(self.decider, self.executions)
         status.follow(database)
 
     def problems(self, tx: Transaction, definition: Definition, seed: str) -> list[str]:

@@ -40,7 +40,7 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
     newer_code_since: datetime | None = None  # this code is older: nothing was changed
 
 
-class Reconciler:
+class ScheduleReconciler:
     """Reconciles the schedules of one app."""
 
     def __init__(self, database: Database, engine: ScheduleEngine, app: str) -> None:

@@ -25,7 +25,7 @@ from stepwell.schedule.explaining import SlotExplanation, explain_slot
 from stepwell.schedule.finding import all_rows, find, find_and_lock
 from stepwell.schedule.ledger import LedgerGap, ledger_gaps
 from stepwell.schedule.options import Options
-from stepwell.schedule.reconciling import Reconciled, Reconciler
+from stepwell.schedule.reconciling import Reconciled, ScheduleReconciler
 from stepwell.schedule.schedule import Edit, Schedule, defined, upcoming
 from stepwell.schedule.scheduler import Scheduler
 from stepwell.schedule.targets import target_of
@@ -178,7 +178,7 @@ class Schedules:
         return Schedule.of(self._app.database.transact(work))
 
     def edit(self, name: str, *, who: str, why: str | None = None, preview: bool = False, **changes: Any) -> Edit:
-        """Change fields of `Definition` (or `tz`); due slots are settled first, and past slots never fire.
+        """Change fields of `Definition` (or `tz`); due slots are decided first, and past slots never fire.
 
         Returns the next slots before and after; with `preview`, nothing is written. Of a schedule that code declares,
         the changed fields become overrides, which `reset` removes.
@@ -259,7 +259,8 @@ class Schedules:
         Code that is older than what another process has written changes nothing, unless `force` is given, as after a
         rollback.
         """
-        done = Reconciler(self._app.database, self._engine, self._app.name).run(self.declared.definitions, force=force)
+        reconciler = ScheduleReconciler(self._app.database, self._engine, self._app.name)
+        done = reconciler.run(self.declared.definitions, force=force)
         self._reconciled = self._app.database
         return done
 

@@ -177,7 +177,7 @@ class Database:
         round trips. `repeatable`: it is repeated once also if the connection was lost, perhaps after its commit.
         """
         if (whole := self._together.tx) is not None:
-            return self._together.part(whole, work, write=write)
+            return self._together.nested(whole, work, write=write)
         connections = self.connections
         started = time.monotonic()
         watch = self.watch
@@ -215,7 +215,7 @@ class Database:
         raise AssertionError("unreachable")
 
     def together(self, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in one transaction: each that it begins here, in this thread, becomes a part of it.
+        """Run `work` in one transaction: each that it begins here, in this thread, is nested in it.
 
         So what several calls write is committed at once or not at all. After a conflict, all of `work` is repeated.
         """

@@ -17,7 +17,7 @@ from stepwell.store.database import Database
 from stepwell.store.definitions import SCHEMA_FOLDER, definitions
 from stepwell.store.engine import schema
 
-_LEDGER: Final = "steps_migrations"
+_MIGRATIONS: Final = "steps_migrations"
 _DEFINITIONS: Final = 0  # the version under which the checksum of triggers and views is recorded
 _CREATED: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 
@@ -82,17 +82,17 @@ def applied_version(database: Database) -> int:
 def _inspect(session: MigrationSession, known: list[Migration]) -> int:
     """How many of the known migrations the database has, after checking that they are identical."""
     tables = session.tables()
-    if _LEDGER not in tables:
+    if _MIGRATIONS not in tables:
         created = [table for migration in known for table in _CREATED.findall(migration.script)]
         if taken := next((table for table in created if table in tables), None):
             raise SchemaError(
-                f"the database has a table `{taken}` but no `{_LEDGER}`: the table belongs to another program, or the "
-                "schema is damaged; nothing was changed. Use another database or schema, or restore a backup"
+                f"the database has a table `{taken}` but no `{_MIGRATIONS}`: the table belongs to another program, or "
+                "the schema is damaged; nothing was changed. Use another database or schema, or restore a backup"
             )
         return 0
     recorded = [row for row in schema.applied_migrations(session.tx) if row.version != _DEFINITIONS]
     if not recorded:
-        raise SchemaError(f"`{_LEDGER}` is empty: the schema is damaged; nothing was changed. Restore a backup")
+        raise SchemaError(f"`{_MIGRATIONS}` is empty: the schema is damaged; nothing was changed. Restore a backup")
     if len(recorded) > len(known):
         raise SchemaError(
             f"the database schema has version {recorded[-1].version}, this program supports only {len(known)}; "

@@ -1,4 +1,4 @@
-"""Several transactions as one: what a thread begins while it is inside of another one becomes a part of that."""
+"""Several transactions as one: what a thread begins while it is inside of another one is nested in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Together(threading.local):
         finally:
             self.tx = None
 
-    def part(self, tx: Transaction, work: Callable[[Transaction], T], *, write: bool) -> T:
+    def nested(self, tx: Transaction, work: Callable[[Transaction], T], *, write: bool) -> T:
         """What `work` has written is undone if it raises an error of Stepwell; the whole continues."""
         if not write:
             return work(tx)

@@ -75,16 +75,16 @@ class Transaction(ABC):
         """If one of these errors is raised inside, what was written inside is undone, and the transaction can go on."""
         changes, workflow_changes = len(self.changes), len(self.workflow_changes)
         touched = {feature: dict(which) for feature, which in self._touched.items()}
-        self.execute("SAVEPOINT part", {})
+        self.execute("SAVEPOINT nested", {})
         try:
             yield
         except errors:
-            self.execute("ROLLBACK TO SAVEPOINT part", {})
-            self.execute("RELEASE SAVEPOINT part", {})
+            self.execute("ROLLBACK TO SAVEPOINT nested", {})
+            self.execute("RELEASE SAVEPOINT nested", {})
             del self.changes[changes:], self.workflow_changes[workflow_changes:]
             self._touched = touched
             raise
-        self.execute("RELEASE SAVEPOINT part", {})
+        self.execute("RELEASE SAVEPOINT nested", {})
 
     def finalize(self) -> None:
         """Call the hooks that run at the end of a transaction, before its commit."""

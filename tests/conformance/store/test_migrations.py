@@ -162,9 +162,9 @@ TOO_NEW = f"has version {NEWEST + 1}, this program supports only {NEWEST}; nothi
             ["DROP TABLE step_logs", "DROP TABLE steps_settings"], "step_logs, steps_settings missing", id="table"
         ),
         pytest.param(
-            ["DELETE FROM steps_migrations"], "`steps_migrations` is empty: the schema is damaged", id="ledger"
+            ["DELETE FROM steps_migrations"], "`steps_migrations` is empty: the schema is damaged", id="no-rows"
         ),
-        pytest.param(["DROP TABLE steps_migrations"], "but no `steps_migrations`", id="no-ledger"),
+        pytest.param(["DROP TABLE steps_migrations"], "but no `steps_migrations`", id="no-table"),
     ],
 )
 def test_a_schema_that_is_newer_or_damaged_is_refused_and_left_as_it_is(

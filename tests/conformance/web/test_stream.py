@@ -82,11 +82,11 @@ def test_a_row_that_becomes_visible_after_a_later_one_is_sent_once() -> None:
     now = [0.0]
     follower = Follower(10, 10.0, lambda: now[0])
     assert [row.id for row in follower.take([change(11), change(13)])] == [11, 13]
-    assert follower.settled == 10
+    assert follower.complete_to == 10
     assert [row.id for row in follower.take([change(11), change(12), change(13)])] == [12]
     now[0] = 11.0
     assert follower.take([change(11), change(12), change(13)]) == []
-    assert follower.settled == 13
+    assert follower.complete_to == 13
     assert follower.take([]) == []
 
 
@@ -94,7 +94,7 @@ def test_a_stream_that_is_far_behind_reads_no_more_than_a_window_again() -> None
     follower = Follower(0, 10.0, lambda: 0.0)
     rows = [change(id) for id in range(1, WINDOW + 500)]
     assert len(follower.take(rows)) == len(rows)
-    assert follower.settled == rows[-1].id - WINDOW
+    assert follower.complete_to == rows[-1].id - WINDOW
 
 
 def test_a_stream_needs_a_sign_in_and_valid_parameters(app: Stepwell) -> None:

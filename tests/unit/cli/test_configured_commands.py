@@ -20,7 +20,7 @@ from stepwell import Stepwell
 from stepwell.dispatch.dispatcher import Dispatcher
 from stepwell.dispatch.sweep_part import SweepPart
 from stepwell.operate.reaper import Reaper
-from stepwell.run.build import WorkerBuilder, WorkerSettings
+from stepwell.run.build import CheckedWorkerOptions, WorkerBuilder
 from stepwell.run.worker import Worker
 from stepwell.schedule.options import Options
 from stepwell.schedule.scheduler import Scheduler
@@ -156,7 +156,7 @@ class Made:
                 made["scheduler"] = place[-1]
                 super().__init__(*place)
 
-        def seen_build(builder: WorkerBuilder, settings: WorkerSettings) -> Worker:
+        def seen_build(builder: WorkerBuilder, settings: CheckedWorkerOptions) -> Worker:
             made["worker"] = settings
             made["max_connections"] = builder.database.max_connections
             made["idle_seconds"] = builder.database.idle_seconds

@@ -11,7 +11,7 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.model.errors import StepwellError
-from stepwell.processes.beats import Heartbeat
+from stepwell.processes.beats import HeartbeatRun
 from stepwell.processes.errors import TaskStateError
 from stepwell.processes.main_process import MainProcess
 from stepwell.service.part import Part
@@ -49,7 +49,7 @@ def test_a_heartbeat_ends_by_itself_when_its_time_is_up() -> None:
     done = threading.Event()
     done.set()
     part = Counting(done)
-    Heartbeat(lambda: [part], run_time_seconds=0.05).heartbeat()
+    HeartbeatRun(lambda: [part], run_time_seconds=0.05).heartbeat()
     assert part.rounds >= 1
     assert part.stops == [False]
 
@@ -57,7 +57,7 @@ def test_a_heartbeat_ends_by_itself_when_its_time_is_up() -> None:
 def test_the_end_of_the_time_does_not_cut_what_a_signal_before_it_waits_for() -> None:
     done = threading.Event()
     part = Counting(done)
-    heartbeat = Heartbeat(lambda: [part], run_time_seconds=1.0)
+    heartbeat = HeartbeatRun(lambda: [part], run_time_seconds=1.0)
     thread = threading.Thread(target=heartbeat.heartbeat, daemon=True)
     thread.start()
     assert part.began.wait(HANG_SECONDS)

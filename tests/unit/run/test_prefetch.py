@@ -115,10 +115,10 @@ def test_prefetched_steps_are_spread_evenly_over_the_slots(two_lines: Channel) -
     two_lines.until_ended(7)
 
 
-@pytest.mark.parametrize("pace", [None, 2 * PREFETCH_SECONDS])
-def test_only_short_steps_are_prefetched(line: Channel, pace: float | None) -> None:
+@pytest.mark.parametrize("seconds_per_step", [None, 2 * PREFETCH_SECONDS])
+def test_only_short_steps_are_prefetched(line: Channel, seconds_per_step: float | None) -> None:
     waiting = line.claims("", "", "")
-    assert [claim.step.label for claim in line.executor.start(waiting, pace)] == ["0"]
+    assert [claim.step.label for claim in line.executor.start(waiting, seconds_per_step)] == ["0"]
     assert len(waiting) == 2
 
 
@@ -154,7 +154,7 @@ def test_large_arguments_behind_a_step_that_waits_do_not_hold_up_the_worker(line
 
 def test_steps_prefetched_behind_a_long_step_are_handed_back_and_never_begin(line: Channel) -> None:
     line.executor.start(line.claims("wait", "", "", ""), SHORT)
-    line.until(lambda: line.ran and line.executor._slots[0].queue.is_stalled(time.monotonic()))
+    line.until(lambda: line.ran and line.executor._slots[0].queue.is_occupied(time.monotonic()))
     withdrawn = line.executor.withdraw()
     assert [claim.step.label for claim in withdrawn] == ["1", "2", "3"]
     assert line.executor.prefetched() == 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from stepwell.define.drafts import NewStep, SettledStep
+from stepwell.define.drafts import NewStep, ResolvedStep
 from stepwell.enqueue.create.announce import announce
 from stepwell.enqueue.create.checks import checked_arguments, known_by_key, refuse_taken_uuids
 from stepwell.enqueue.create.enrol import enrol_created
@@ -16,8 +16,8 @@ from stepwell.enqueue.create.neighbours import write_neighbours
 from stepwell.enqueue.create.one import is_alone, write_alone
 from stepwell.enqueue.place import Names, Placement, place
 from stepwell.enqueue.place.placement import require_uuid
-from stepwell.enqueue.settle import settled
-from stepwell.enqueue.unsettled import note_unsettled
+from stepwell.enqueue.resolve import resolved
+from stepwell.enqueue.unresolved import note_unresolved
 from stepwell.model.errors import DatabaseBusy
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.step import StepRef
@@ -57,11 +57,11 @@ class Creator:
                 ) from conflict
         if is_alone(drafts):
             # Outside of the transaction: a repetition creates the same step.
-            uuid, draft = self._uuids.next(), self._settled_alone(drafts[0], arguments[0])
+            uuid, draft = self._uuids.next(), self._resolved_alone(drafts[0], arguments[0])
             repeatable = not self._database.hooks.has_transaction_hooks()  # a hook might write twice
             return self._database.transact(
                 lambda tx: [self._write_alone(tx, draft, arguments[0], now, uuid)],
-                single=repeatable and not draft.unsettled,
+                single=repeatable and not draft.unresolved,
                 repeatable=repeatable,
             )
         return self._database.transact(lambda tx: self._write(tx, drafts, arguments, now))
@@ -85,7 +85,7 @@ class Creator:
     def _write(
         self, tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str], now: datetime
     ) -> list[StepRef]:
-        drafts = settled(tx, drafts, arguments)
+        drafts = resolved(tx, drafts, arguments)
         if is_alone(drafts):
             return [self._write_alone(tx, drafts[0], arguments[0], now, self._uuids.next())]
         known = known_by_key(tx, drafts, arguments)
@@ -101,7 +101,7 @@ class Creator:
             now = max([now, *(each.parent.updated_at for each in placements if isinstance(each.parent, ExistingStep))])
             insert(tx, in_order, now)
             write_neighbours(tx, neighbours, placements)
-            note_unsettled(tx, [(placement.id, placement.draft) for placement in placements])
+            note_unresolved(tx, [(placement.id, placement.draft) for placement in placements])
             enrol_created(tx, placements, neighbours, now)
             announce(tx, placements, now)
         if not known:  # then there is a placement for each draft, in the same order
@@ -109,12 +109,12 @@ class Creator:
         created = {placement.draft.identity: StepRef(placement.id, placement.uuid) for placement in placements}
         return [known.get(draft.identity) or created[draft.identity] for draft in drafts]
 
-    def _settled_alone(self, draft: NewStep, arguments: str) -> SettledStep:
-        if isinstance(draft, SettledStep):
+    def _resolved_alone(self, draft: NewStep, arguments: str) -> ResolvedStep:
+        if isinstance(draft, ResolvedStep):
             return draft
-        return self._database.read(lambda tx: settled(tx, [draft], [arguments])[0])
+        return self._database.read(lambda tx: resolved(tx, [draft], [arguments])[0])
 
-    def _write_alone(self, tx: Transaction, draft: SettledStep, arguments: str, now: datetime, uuid: str) -> StepRef:
+    def _write_alone(self, tx: Transaction, draft: ResolvedStep, arguments: str, now: datetime, uuid: str) -> StepRef:
         ref = write_alone(tx, draft, arguments, now, uuid, self._names.for_drafts(tx, [draft]))
-        note_unsettled(tx, [(ref.id, draft)])
+        note_unresolved(tx, [(ref.id, draft)])
         return ref

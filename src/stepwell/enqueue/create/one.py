@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from stepwell.define.drafts import NewStep, SettledStep, due
+from stepwell.define.drafts import NewStep, ResolvedStep, due
 from stepwell.enqueue.create.announce import created
 from stepwell.enqueue.place import Names, names_others
 from stepwell.enqueue.place.queues import queue_of
@@ -31,7 +31,9 @@ def is_alone(drafts: Sequence[NewStep]) -> bool:
     )
 
 
-def write_alone(tx: Transaction, draft: SettledStep, arguments: str, now: datetime, uuid: str, names: Names) -> StepRef:
+def write_alone(
+    tx: Transaction, draft: ResolvedStep, arguments: str, now: datetime, uuid: str, names: Names
+) -> StepRef:
     """Insert the step, add it to the agenda and send the wake-ups, in one statement."""
     kind, of = draft.relatable or (None, None)
     moment = due(draft, now)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from stepwell.define.drafts import NewStep, SettledStep
+from stepwell.define.drafts import NewStep, ResolvedStep
 from stepwell.enqueue.place.queues import DEFAULT_QUEUE
 from stepwell.model.errors import InvalidStep
 from stepwell.model.ids import Uuid7Generator, canonical_uuid
@@ -28,7 +28,7 @@ class Names:
 class Placement(msgspec.Struct, eq=False):
     """A new step: its draft, and the columns derived from it."""
 
-    draft: SettledStep
+    draft: ResolvedStep
     uuid: str
     arguments: str
     # Until something connects it with others, a step has a block and a workflow of its own.
@@ -48,7 +48,7 @@ class Placement(msgspec.Struct, eq=False):
     has_children: bool = False
 
     @classmethod
-    def of(cls, draft: SettledStep, uuid: str, arguments: str = "{}", id: int = 0) -> Placement:
+    def of(cls, draft: ResolvedStep, uuid: str, arguments: str = "{}", id: int = 0) -> Placement:
         """Before anything connects it with others."""
         return cls(draft, uuid, arguments, uuid, uuid, draft.index or 1, draft.belongs_to, id)
 

@@ -25,7 +25,7 @@ BATCH: Final = 50
 UNDO: Final = "undo"
 
 
-class Executor:
+class OperationExecutor:
     def __init__(self, database: Database, kinds: Kinds) -> None:
         self._database = database
         self._kinds = kinds

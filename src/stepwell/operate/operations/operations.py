@@ -9,7 +9,7 @@ from typing import Any, Final
 from stepwell.model import codec
 from stepwell.model.actors import actor_of, storable
 from stepwell.model.errors import ActionRefused, OperationNotFound
-from stepwell.operate.operations.executing import UNDO, Executor
+from stepwell.operate.operations.executing import UNDO, OperationExecutor
 from stepwell.operate.operations.kinds import Kinds
 from stepwell.operate.operations.pace import items_per_second
 from stepwell.operate.operations.previewing import take_preview
@@ -46,7 +46,7 @@ class Progress:
 class _Stored:
     """Something that is kept as rows; an object of this class holds its id alone."""
 
-    def __init__(self, database: Database, executor: Executor, id: int) -> None:
+    def __init__(self, database: Database, executor: OperationExecutor, id: int) -> None:
         self.id = id
         self._database = database
         self._executor = executor
@@ -184,7 +184,7 @@ class Operations:
     def __init__(self, database: Database, steps: StepActions) -> None:
         self._database = database
         self.kinds = Kinds(steps)
-        self._executor = Executor(database, self.kinds)
+        self._executor = OperationExecutor(database, self.kinds)
 
     def preview(self, kind: str, *, result: Any = None, **filters: Any) -> Preview:
         """Freeze the steps that match, and find out what `kind` would do to each; changes nothing.

@@ -113,7 +113,7 @@ class RetentionPart(Part):
 
     def _begin(self, tx: Transaction) -> bool:
         now = self._database.now()
-        if not verbs.hold(tx, holder=self._holder, until=_later(now), now=now):
+        if not verbs.take_pass(tx, holder=self._holder, until=_later(now), now=now):
             return False
         if verbs.status(tx).cutoff is None:
             verbs.begin_pass(tx, holder=self._holder, cutoff=self._options.rule(now).before, now=now)

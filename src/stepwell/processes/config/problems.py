@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from stepwell.model.suggest import near
-from stepwell.processes.config.sources import Source
+from stepwell.processes.config.sources import ConfigSource
 from stepwell.service.config.kinds import BadValue, Kind, as_toml
 from stepwell.service.config.words import one_of
 
@@ -23,7 +23,7 @@ _LONGEST: Final = 60  # of a value in a message
 class Problems:
     """Reads values of one source, and collects what is wrong with them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ConfigSource) -> None:
         self._source = source
         self._found: list[tuple[int, str]] = []
 

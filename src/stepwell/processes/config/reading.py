@@ -8,7 +8,7 @@ from typing import Any, Final, get_args
 from stepwell.processes.config.items import PriorityStrategyName
 from stepwell.processes.config.main_processes import read_main_processes
 from stepwell.processes.config.problems import Problems
-from stepwell.processes.config.sources import Source
+from stepwell.processes.config.sources import ConfigSource
 from stepwell.processes.config.tasks import read_tasks
 from stepwell.service.config.kinds import Kind
 from stepwell.service.config.numbers import Seconds, WholeNumber
@@ -25,7 +25,7 @@ _SETTINGS: Final[Mapping[str, Kind[Any]]] = {
 _KEYS: Final = (*_SETTINGS, "priority_strategy", "main_processes", "tasks")
 
 
-def read(source: Source) -> tuple[dict[str, Any], list[str]]:
+def read(source: ConfigSource) -> tuple[dict[str, Any], list[str]]:
     """The arguments of `ProcessConfig`, and every problem in the order of the lines."""
     problems, data = Problems(source), source.data
     if not isinstance(data, Mapping):

@@ -12,7 +12,7 @@ from stepwell.workflow.yaml.document import Value, parse
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConfigSource:
     """Plain data, and where each place in it was written."""
 
     data: Any
@@ -24,7 +24,7 @@ class Source:
         return self.name if line is None else f"{self.name}:{line}"
 
 
-def read_file(path: Path) -> tuple[Source | None, list[str]]:
+def read_file(path: Path) -> tuple[ConfigSource | None, list[str]]:
     """The content of a file, and why it cannot be read. The suffix decides: .yaml and .yml, else TOML."""
     try:
         if path.suffix.lower() in (".yaml", ".yml"):
@@ -32,15 +32,15 @@ def read_file(path: Path) -> tuple[Source | None, list[str]]:
         document = read_document(path, {})
     except Unreadable as error:
         return None, [str(error)]
-    return Source(document.tables, str(path), document.lines.of), []
+    return ConfigSource(document.tables, str(path), document.lines.of), []
 
 
-def of_python(settings: Mapping[str, Any], name: str) -> Source:
+def of_python(settings: Mapping[str, Any], name: str) -> ConfigSource:
     """A mapping of a program: no lines."""
-    return Source(settings, name, lambda place: None)
+    return ConfigSource(settings, name, lambda place: None)
 
 
-def _yaml(path: Path) -> tuple[Source | None, list[str]]:
+def _yaml(path: Path) -> tuple[ConfigSource | None, list[str]]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -53,7 +53,7 @@ def _yaml(path: Path) -> tuple[Source | None, list[str]]:
         found = f"{len(documents)} documents" if documents else "nothing"
         return None, problems or [f"{path}: expected one document with main_processes and tasks, found {found}"]
     root = documents[0]
-    return Source(root.data, str(path), lambda place: _line_in(root, place)), problems
+    return ConfigSource(root.data, str(path), lambda place: _line_in(root, place)), problems
 
 
 def _line_in(value: Value, place: tuple[str | int, ...]) -> int:

@@ -31,17 +31,17 @@ class Executor(ABC):
         """How many slots are idle."""
 
     @abstractmethod
-    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+    def start(self, waiting: deque[Claim], seconds_per_step: float | None) -> list[Claim]:
         """Start as many of the waiting claims as possible, first come first served; returns those. Never blocks.
 
-        `pace` is how many seconds a step takes, if known: short ones may be prefetched for a slot.
+        `seconds_per_step` is how many seconds a step takes, if known: short ones may be prefetched for a slot.
         """
 
     @abstractmethod
     def running(self) -> list[Claim]:
         """The claims whose code runs now, without those that are prefetched."""
 
-    def is_stalled(self) -> bool:
+    def is_occupied(self) -> bool:
         """Whether nothing can start, however short, until a current run ends or yields."""
         return False
 

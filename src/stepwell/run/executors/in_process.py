@@ -42,7 +42,7 @@ class InProcessExecutor(Executor):
     def running(self) -> list[Claim]:
         return [channel.claim for channel in self._channels.values()]
 
-    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
+    def start(self, waiting: deque[Claim], seconds_per_step: float | None) -> list[Claim]:
         taken = [waiting.popleft() for _ in range(min(self.free(), len(waiting)))]
         for claim in taken:
             channel = DirectChannel(self._database, self._finisher, claim)

@@ -61,14 +61,14 @@ class LoopExecutor(InProcessExecutor):
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
-        was_stalled, self._asked_at = self.is_stalled(), None
+        was_occupied, self._asked_at = self.is_occupied(), None
         while self._abandoned:
             if (task := self._tasks.get(self._abandoned.popleft())) is not None:
                 task.cancel()  # the job may suppress it
         for claim, channel in self._not_started():
             if not channel.is_abandoned:  # while the loop was blocked
                 self._tasks[claim.key] = self._loop.create_task(self._run(claim, channel))
-        if was_stalled:
+        if was_occupied:
             self._wake_pipe.wake()
 
     def _not_started(self) -> Iterator[tuple[Claim, DirectChannel]]:
@@ -77,15 +77,15 @@ class LoopExecutor(InProcessExecutor):
             while True:
                 yield self._incoming.popleft()
 
-    def is_stalled(self) -> bool:
+    def is_occupied(self) -> bool:
         asked_at = self._asked_at
         return asked_at is not None and time.monotonic() - asked_at > ANSWER_SECONDS
 
     def free(self) -> int:
-        return 0 if self.is_stalled() else super().free()
+        return 0 if self.is_occupied() else super().free()
 
     def withdraw(self, *, everything: bool = False) -> list[Claim]:
-        if not everything and not self.is_stalled():
+        if not everything and not self.is_occupied():
             return []
         return [claim for claim, _ in self._not_started() if self._channels.pop(claim.key, None) is not None]
 

@@ -74,8 +74,10 @@ class ProcessExecutor(Executor):
     def prefetched(self) -> int:
         return sum(max(0, len(slot.queue.runs) - 1) for slot in self._slots)
 
-    def start(self, waiting: deque[Claim], pace: float | None) -> list[Claim]:
-        longest = 1 if pace is None else min(int(PREFETCH_SECONDS / max(pace, 1e-6)), PREFETCH_LIMIT)
+    def start(self, waiting: deque[Claim], seconds_per_step: float | None) -> list[Claim]:
+        longest = (
+            1 if seconds_per_step is None else min(int(PREFETCH_SECONDS / max(seconds_per_step, 1e-6)), PREFETCH_LIMIT)
+        )
         now = time.monotonic()
         lengths = [(len(slot.queue.runs), place) for place, slot in enumerate(self._slots) if slot.takes_steps(now)]
         heapify(lengths)
@@ -97,7 +99,7 @@ class ProcessExecutor(Executor):
         withdrawn, self._withdrawn = self._withdrawn, []
         now = time.monotonic()
         for slot in self._slots:
-            if len(slot.queue.runs) > 1 and (everything or slot.queue.is_stalled(now)):
+            if len(slot.queue.runs) > 1 and (everything or slot.queue.is_occupied(now)):
                 withdrawn += slot.withdraw()
         return withdrawn
 

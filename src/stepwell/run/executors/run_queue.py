@@ -62,7 +62,7 @@ class RunQueue:
         fits = self._unread_bytes + _bytes(claim) <= UNREAD_BYTES and len(self._unread_messages) < UNREAD_MESSAGES
         return fits and not claim.step.timeout
 
-    def is_stalled(self, now: float) -> bool:
+    def is_occupied(self, now: float) -> bool:
         """Whether the current run takes longer than prefetched steps may wait."""
         return bool(self.runs) and now - self.started_at > PREFETCH_SECONDS
 

@@ -119,7 +119,7 @@ class Slot:
         return self._is_ready and not self.queue.runs
 
     def takes_steps(self, now: float) -> bool:
-        return self._is_ready and not self.queue.is_stalled(now)
+        return self._is_ready and not self.queue.is_occupied(now)
 
     def send_added(self) -> None:
         if self.process is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from stepwell.schedule.cron.zones import Change, changes_near, instant
+from stepwell.schedule.cron.zones import ClockChange, changes_near, instant
 
 if TYPE_CHECKING:
     from stepwell.schedule.cron.expression import CronExpression
@@ -62,7 +62,7 @@ def _names(expression: CronExpression, local: datetime) -> bool:
     return time_of_day in expression.times.of_day and next(expression.dates(local.date()), None) == local.date()
 
 
-def _change_at(expression: CronExpression, local: datetime) -> Change | None:
+def _change_at(expression: CronExpression, local: datetime) -> ClockChange | None:
     for change in changes_near(local.date(), expression.zone_info):
         first, last = sorted((change.leaves, change.arrives))
         if first <= local < last:
@@ -75,7 +75,7 @@ def _normal(expression: CronExpression, local: datetime, nominal: bool) -> str:
     return f"{local:%H:%M} on {local:%Y-%m-%d} in {expression.zone} {verdict} a time of {expression.text!r}"
 
 
-def _around(expression: CronExpression, local: datetime, nominal: bool, change: Change) -> str:
+def _around(expression: CronExpression, local: datetime, nominal: bool, change: ClockChange) -> str:
     exists = "does not exist" if change.leaves < change.arrives else "exists twice"
     story = (
         f"{local:%H:%M} {exists} on {local:%Y-%m-%d} in {expression.zone}: "

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import overload
 from zoneinfo import ZoneInfo
 
-from stepwell.schedule.cron.zones import Change, changes_near, instant, offset_at
+from stepwell.schedule.cron.zones import ClockChange, changes_near, instant, offset_at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +71,7 @@ def _slots_on_day_of_change(day: date, times: Times, zone: ZoneInfo) -> Sequence
     return _distinct(_slots_around(changes_near(day, zone), datetime.combine(day, time()), times))
 
 
-def _slots_around(changes: Sequence[Change], midnight: datetime, times: Times) -> Iterable[datetime]:
+def _slots_around(changes: Sequence[ClockChange], midnight: datetime, times: Times) -> Iterable[datetime]:
     def between(first: datetime, last: datetime) -> list[datetime]:
         low = bisect_left(times.of_day, first - midnight)
         high = bisect_left(times.of_day, last - midnight)

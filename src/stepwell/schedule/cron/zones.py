@@ -22,7 +22,7 @@ _NOT_PORTABLE: Final = frozenset({"localtime", "posixrules", "Factory"})
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClockChange:
     """A moment at which the clocks of a zone are put forward or back."""
 
     at: datetime
@@ -80,7 +80,7 @@ def instant(local: datetime, offset: timedelta) -> datetime:
 
 # Schedules use few zones, and mostly this year and the next.
 @lru_cache(maxsize=4096)
-def changes_in(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
+def changes_in(zone: ZoneInfo, year: int) -> tuple[ClockChange, ...]:
     """The changes of a year (of UTC), in order.
 
     >>> [change.leaves.isoformat() for change in changes_in(ZoneInfo("Europe/Berlin"), 2026)]
@@ -95,12 +95,12 @@ def changes_in(zone: ZoneInfo, year: int) -> tuple[Change, ...]:
         end = start + _DAY
         after = offset_at(end, zone)
         if after != before and start.year == year:
-            found.append(Change(_moment_of_change(start, end, zone, before), before, after))
+            found.append(ClockChange(_moment_of_change(start, end, zone, before), before, after))
         start, before = end, after
     return tuple(found)
 
 
-def changes_near(day: date, zone: ZoneInfo) -> list[Change]:
+def changes_near(day: date, zone: ZoneInfo) -> list[ClockChange]:
     """Those that may touch a local day: a day begins up to 14 hours before it does in UTC, and ends up to 12 after."""
     first, last = day - _DAY, day + _DAY
     years = {first.year, last.year}

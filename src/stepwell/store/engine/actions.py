@@ -30,7 +30,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     max_running: int | None
 
 
-class UnsettledStep(msgspec.Struct, frozen=True):
+class UnresolvedStep(msgspec.Struct, frozen=True):
     """A step with general defaults in the columns that it left out."""
 
     id: int
@@ -89,15 +89,15 @@ def delete_alias(tx: Transaction, *, name: str) -> int: ...
 
 
 @change
-def add_unsettled(tx: Transaction, *, ids: Sequence[int], left_out: Sequence[str]) -> int: ...
+def add_unresolved(tx: Transaction, *, ids: Sequence[int], left_out: Sequence[str]) -> int: ...
 
 
 @query
-def declared_but_unsettled(tx: Transaction, *, known: Sequence[str]) -> list[str]: ...
+def declared_but_unresolved(tx: Transaction, *, known: Sequence[str]) -> list[str]: ...
 
 
 @query
-def unsettled_steps(tx: Transaction, *, names: Sequence[str], limit: int) -> list[UnsettledStep]: ...
+def unresolved_steps(tx: Transaction, *, names: Sequence[str], limit: int) -> list[UnresolvedStep]: ...
 
 
 @query
@@ -105,7 +105,7 @@ def priority_of_parent(tx: Transaction, *, id: int) -> Priority | None: ...
 
 
 @change
-def settle_step(
+def write_late_settings(
     tx: Transaction,
     *,
     id: int,
@@ -120,8 +120,8 @@ def settle_step(
 
 
 @change_and_wake(Wake.WORK)
-def settle_agenda_entry(tx: Transaction, *, id: int) -> int: ...
+def write_late_settings_to_agenda(tx: Transaction, *, id: int) -> int: ...
 
 
 @change
-def delete_unsettled(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+def delete_unresolved(tx: Transaction, *, ids: Sequence[int]) -> int: ...

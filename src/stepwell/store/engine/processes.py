@@ -196,7 +196,7 @@ def succeed(tx: Transaction, *, task_id: int, step_id: int) -> int:
 
 
 @change
-def hold(tx: Transaction, *, id: int) -> int: ...
+def mark_not_completed(tx: Transaction, *, id: int) -> int: ...
 
 
 @change

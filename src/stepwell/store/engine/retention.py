@@ -263,7 +263,7 @@ def record_settings(
 
 
 @change
-def hold(tx: Transaction, *, holder: str, until: datetime, now: datetime) -> int:
+def take_pass(tx: Transaction, *, holder: str, until: datetime, now: datetime) -> int:
     """Become the process that makes the pass; 0 if another one is."""
     ...
 

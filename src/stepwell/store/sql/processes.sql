@@ -91,7 +91,7 @@ ORDER BY t.id;
 -- name: succeed(task_id, step_id)!
 UPDATE steps_tasks SET step_id = :step_id WHERE id = :task_id;
 
--- name: hold(id)!
+-- name: mark_not_completed(id)!
 -- A new step that takes the place of one whose run did not complete the task.
 UPDATE steps SET reason = 'not_completed', changed_from = NULL WHERE id = :id AND state = 'Pending';
 

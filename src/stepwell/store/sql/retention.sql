@@ -175,7 +175,7 @@ UPDATE steps_retention SET keep_days = :keep_days, archives = :archives, archive
 -- Somebody may have emptied all tables.
 INSERT INTO steps_retention (only_row) VALUES (1) ON CONFLICT DO NOTHING;
 
--- name: hold(holder, until, now)!
+-- name: take_pass(holder, until, now)!
 UPDATE steps_retention SET holder = :holder, held_until = :until
 WHERE holder IS NULL OR holder = :holder OR held_until <= :now;
 

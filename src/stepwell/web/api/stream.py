@@ -29,7 +29,7 @@ from stepwell.web.site import Site, visitor_of
 POLL_SECONDS: Final = 0.5
 PING_SECONDS: Final = 15.0
 # The longest that a transaction which writes history may take and still be seen in order of its ids.
-SETTLE_SECONDS: Final = 10.0
+LATE_SECONDS: Final = 10.0
 WINDOW: Final = 2_000  # rows that are read again, at most
 BATCH: Final = 500  # new rows of one read
 MOST_STREAMS: Final = 32
@@ -47,10 +47,10 @@ class StreamQuery(Struct):
 class Follower:
     """Reads the history from an id on, each row once."""
 
-    def __init__(self, after: int, settle_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.settled = after  # everything up to here was read, and nothing can appear before it
+    def __init__(self, after: int, late_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.complete_to = after  # everything up to here was read, and nothing can appear before it
         self._seen: dict[int, float] = {}
-        self._settle_seconds = settle_seconds
+        self._late_seconds = late_seconds
         self._clock = clock
 
     def take(self, rows: list[StepChange]) -> list[StepChange]:
@@ -58,10 +58,10 @@ class Follower:
         now = self._clock()
         new = [row for row in rows if row.id not in self._seen]
         self._seen.update((row.id, now) for row in new)
-        old = max((id for id, since in self._seen.items() if now - since >= self._settle_seconds), default=0)
+        old = max((id for id, since in self._seen.items() if now - since >= self._late_seconds), default=0)
         excess = sorted(self._seen)[:-WINDOW]
-        self.settled = max(self.settled, old, *excess[-1:])
-        self._seen = {id: since for id, since in self._seen.items() if id > self.settled}
+        self.complete_to = max(self.complete_to, old, *excess[-1:])
+        self._seen = {id: since for id, since in self._seen.items() if id > self.complete_to}
         return new
 
 
@@ -103,22 +103,22 @@ class Streams:
 
     async def _events(self, request: Request, query: StreamQuery, after: int) -> AsyncIterator[bytes]:
         # On SQLite there is one writer at a time: rows become visible in the order of their ids.
-        settle_seconds = 0.0 if self._site.app.database.dialect == "sqlite" else SETTLE_SECONDS
-        follower, pinged = Follower(after, settle_seconds), time.monotonic()
+        late_seconds = 0.0 if self._site.app.database.dialect == "sqlite" else LATE_SECONDS
+        follower, pinged = Follower(after, late_seconds), time.monotonic()
         self._open += 1
         try:
             yield f": changes after {after}\nretry: 2000\n\n".encode()
             while not self._site.stopping.is_set() and not await request.is_disconnected():
                 try:
-                    rows = await self._site.read(self._read, follower.settled)
+                    rows = await self._site.read(self._read, follower.complete_to)
                 except StepwellError as error:
                     yield f": {_line(str(error))}\n\n".encode()
                     await anyio.sleep(PING_SECONDS)
                     continue
-                before, new = follower.settled, follower.take(rows)
+                before, new = follower.complete_to, follower.take(rows)
                 for row in new:
                     if _matches(row, query):
-                        yield self._event(row, before if settle_seconds else row.id)
+                        yield self._event(row, before if late_seconds else row.id)
                 if time.monotonic() - pinged > PING_SECONDS:
                     pinged = time.monotonic()
                     if await self._has_signed_out(request):

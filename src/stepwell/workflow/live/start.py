@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from stepwell.define.drafts import NewStep, Planned, SettledStep
+from stepwell.define.drafts import NewStep, Planned, ResolvedStep
 from stepwell.define.registry import Registry
 from stepwell.enqueue.create import Creator
 from stepwell.model import codec
@@ -147,7 +147,7 @@ class Starter:
         made: dict[str, NewStep] = {}
         for step in in_order(template):
             planned = request.copies.get(step.name) or planned_of(step, bypassed=step.name in request.bypass_steps)
-            made[step.name] = SettledStep(
+            made[step.name] = ResolvedStep(
                 action=step.action or GATE_ACTION,
                 arguments=step.arguments,
                 label=step.name,
@@ -159,7 +159,7 @@ class Starter:
                 **self._settings(step),
             )
         elements = [
-            SettledStep(
+            ResolvedStep(
                 action=made[name].action,
                 arguments=element.arguments,
                 parent=made[name],

@@ -1,4 +1,4 @@
-"""Settling: everything that is due of some schedules is decided and written, in one transaction.
+"""Deciding: everything that is due of some schedules is decided and written, in one transaction.
 
 The rows of the schedules are locked before they are looked at, and the last slot is compared when the next one is
 stored: whatever runs at the same time, a slot is decided once.
@@ -22,7 +22,7 @@ from stepwell.store.engine.schedules import CronRow
 
 
 @dataclass(slots=True)
-class Settled:
+class Decided:
     """What was done about the due slots of schedules."""
 
     fired: int = 0
@@ -44,19 +44,19 @@ class _Case:
     last_slot: datetime  # the newest slot that is decided; without any, the moment before which all were
 
 
-class Settler:
+class Decider:
     def __init__(self, executions: Executions, grace: Callable[[], timedelta]) -> None:
         self._executions = executions
         self._grace = grace
 
-    def settle(
+    def decide(
         self, tx: Transaction, crons: Sequence[CronRow], now: datetime, *, until: datetime | None = None
-    ) -> Settled:
+    ) -> Decided:
         """Decide the slots of locked schedules up to now, or up to an earlier moment.
 
         A schedule that cannot be decided is left as it is; the others are not affected.
         """
-        done = Settled()
+        done = Decided()
         cases = []
         busy, fired = self._busy(tx, crons), _fired_ahead(tx, crons)
         for cron in crons:
@@ -77,7 +77,7 @@ class Settler:
         if first is None or last is None:
             return after
         entry = Skipped(first, last, NOT_CREATED, why)
-        self._write(tx, [_Case(cron, definition, times, [entry], (), until, last)], now, Settled())
+        self._write(tx, [_Case(cron, definition, times, [entry], (), until, last)], now, Decided())
         return last
 
     def _busy(self, tx: Transaction, crons: Sequence[CronRow]) -> dict[int, int]:
@@ -111,7 +111,7 @@ class Settler:
         decided = [*(entry.until for entry in entries), *(slot for slot in fired if slot <= until)]
         return _Case(cron, definition, times, entries, wanted, until, max(decided, default=after))
 
-    def _write(self, tx: Transaction, cases: Sequence[_Case], now: datetime, done: Settled) -> None:
+    def _write(self, tx: Transaction, cases: Sequence[_Case], now: datetime, done: Decided) -> None:
         wanted = [each for case in cases for each in case.wanted]
         created = self._executions.create(tx, wanted, now) if wanted else {}
         existing = {key: _existing(tx, *key) for each in wanted if (key := each.key) not in created}

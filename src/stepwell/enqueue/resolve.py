@@ -1,11 +1,11 @@
-"""Settling drafts: what a step leaves out is taken from what its job declares, else from the general defaults."""
+"""Resolving settings: what a step leaves out is taken from what its job declares, else from the general defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from stepwell.define.drafts import MAX_NAME, NewStep, SettledStep, is_name, non_default_settings
+from stepwell.define.drafts import MAX_NAME, NewStep, ResolvedStep, is_name, non_default_settings
 from stepwell.define.keys import KeyTemplate
 from stepwell.model import codec
 from stepwell.model.errors import InvalidStep
@@ -17,12 +17,12 @@ _DECLARED: Final = ("queue", "max_retries", "timeout", "cooldown", "concurrency_
 DECLARABLE: Final = (*_DECLARED, "priority", "concurrency_key")
 
 
-def settled(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> list[SettledStep]:
+def resolved(tx: Transaction, drafts: Sequence[NewStep], arguments: Sequence[str]) -> list[ResolvedStep]:
     """The drafts, those of jobs that are not registered with this app as the recorded declarations say."""
-    unsettled = {draft.action for draft in drafts if not isinstance(draft, SettledStep)}
-    declared = declarations_for(tx, unsettled) if unsettled else {}
+    unresolved = {draft.action for draft in drafts if not isinstance(draft, ResolvedStep)}
+    declared = declarations_for(tx, unresolved) if unresolved else {}
     return [
-        draft if isinstance(draft, SettledStep) else settle(draft, text, declared.get(draft.action))
+        draft if isinstance(draft, ResolvedStep) else resolve_settings(draft, text, declared.get(draft.action))
         for draft, text in zip(drafts, arguments, strict=True)
     ]
 
@@ -32,11 +32,11 @@ def declarations_for(tx: Transaction, names: Iterable[str]) -> dict[str, Declara
     return {row.name: row for row in actions.declared_actions(tx, names=sorted(names))}
 
 
-def settle(draft: NewStep, arguments: str, declared: Declaration | None) -> SettledStep:
-    """The draft with all its settings decided; `arguments` are its own, as JSON."""
+def resolve_settings(draft: NewStep, arguments: str, declared: Declaration | None) -> ResolvedStep:
+    """The draft with all its settings resolved; `arguments` are its own, as JSON."""
     settings: dict[str, Any] = {}
     if declared is None:
-        settings["unsettled"] = tuple(name for name in DECLARABLE if getattr(draft, name) is None)
+        settings["unresolved"] = tuple(name for name in DECLARABLE if getattr(draft, name) is None)
     else:
         settings = {name: getattr(declared, name) for name in _DECLARED}
         if declared.priority == "high":
@@ -44,7 +44,7 @@ def settle(draft: NewStep, arguments: str, declared: Declaration | None) -> Sett
         if draft.concurrency_key is None:
             settings["concurrency_key"] = _key(declared, arguments)
     settings |= non_default_settings(draft)
-    return SettledStep(
+    return ResolvedStep(
         action=draft.action, arguments=draft.arguments, made_of=draft, belongs_to=draft.belongs_to, **settings
     )
 

@@ -15,22 +15,22 @@ MAX_WAIT_SECONDS: Final = 0.5
 SHORTEST_SECONDS: Final = 1e-4
 
 
-class Pace:
+class ClaimAhead:
     """A moving average over recent runs; one that took far longer replaces it at once."""
 
     def __init__(self) -> None:
-        self.seconds: float | None = None  # per step; None: not known yet
+        self.seconds_per_step: float | None = None  # None: not known yet
 
     def learn(self, seconds: float) -> None:
-        known = self.seconds
-        self.seconds = seconds if known is None or seconds > 10 * known else 0.9 * known + 0.1 * seconds
+        known = self.seconds_per_step
+        self.seconds_per_step = seconds if known is None or seconds > 10 * known else 0.9 * known + 0.1 * seconds
 
-    def stop_claiming_ahead(self) -> None:
+    def stop(self) -> None:
         """Claims had to be returned to Pending: claim nothing ahead until runs are measured to be short again."""
-        self.seconds = MAX_WAIT_SECONDS
+        self.seconds_per_step = MAX_WAIT_SECONDS
 
-    def steps_ahead(self, slots: int) -> int:
+    def steps(self, slots: int) -> int:
         """How many steps to claim beyond the free slots."""
-        if self.seconds is None:
+        if self.seconds_per_step is None:
             return 0
-        return min(int(slots * AHEAD_SECONDS / max(self.seconds, SHORTEST_SECONDS)), BATCH)
+        return min(int(slots * AHEAD_SECONDS / max(self.seconds_per_step, SHORTEST_SECONDS)), BATCH)
