@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -65,8 +64,7 @@ class Site:
 
 
 async def _in_thread(call: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
-    context = contextvars.copy_context()
-    return await anyio.to_thread.run_sync(partial(context.run, call), limiter=limiter)
+    return await anyio.to_thread.run_sync(call, limiter=limiter)
 
 
 def visitor_of(request: Request) -> Visitor:
