@@ -64,7 +64,7 @@ def _in_this_thread() -> Any:
     # The limit of a read counts instructions as well: SQLite calls one function only.
     with (
         patch("stepwell.web.site._in_thread", call_here),
-        patch("stepwell.web.site.bounded_reads", nullcontext),
+        patch("stepwell.store.database.Database.bounded", lambda database, seconds: nullcontext()),
         # It must be the first statement of its transaction, which is the one that counts.
         patch("stepwell.store.engine.sweep.use_one_snapshot", lambda tx: None),
     ):
