@@ -53,7 +53,7 @@ class Claimer:
         self._weights = weights
         self._waits_for_ticks = waits_for_ticks
         self._turn = 0
-        self._expects_limits = False  # whether the last claim found any: asking first would cost a round trip
+        self._expects_limits = True  # from then on, whether the last claim found any: asking first costs a round trip
         self.has_left_some = False  # the last claim: steps that are not claimed ahead, or that others took
 
     def claim(

@@ -57,6 +57,16 @@ def enqueue(engine: Engine, count: int, action: str = "behave", **settings: obje
     return engine.app.enqueue_many([NewStep(action=action, **settings) for _ in range(count)])  # type: ignore[arg-type]
 
 
+def test_a_limit_applies_to_the_next_claim_after_it_was_set_or_removed(engine: Engine, hand: Hand) -> None:
+    enqueue(engine, 9)
+    assert len(hand.claim(2)) == 2
+    assert len(hand.claim(1)) == 1  # by now it expects no limits
+    engine.app.limits.set("total", maximum=4)
+    assert len(hand.claim(5)) == 1
+    engine.app.limits.set("total", maximum=None)
+    assert len(hand.claim(5)) == 5
+
+
 def test_no_more_than_the_total_run_over_all_workers(engine: Engine, hand: Hand) -> None:
     engine.app.limits.set("total", maximum=3)
     enqueue(engine, 10)

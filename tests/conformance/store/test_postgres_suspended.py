@@ -46,7 +46,7 @@ with Stepwell(url) as app:
     app.database.lease_seconds = float(sys.argv[2])
     runner = app.inline_runner()
     app.dispatch_once()
-    stop_once(claims, "claim_steps")
+    stop_once(claims, "pick_for_claim")
     say(len(runner.claim(5)))
 """
 )
@@ -64,7 +64,7 @@ with Stepwell(url) as app:
     app.dispatch_once()
     (claim,) = runner.claim(1)
     app.enqueue("behave")
-    stop_once(claims, "claim_steps")
+    stop_once(claims, "pick_for_claim")
     runner._finisher.write_all_and([(claim, Ending(verb="finish"))], lambda tx: runner._claimer.claim(tx, 1))
 """
 )
