@@ -7,6 +7,7 @@ nothing more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,6 +16,7 @@ from stepwell.model.errors import LockLost
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import settings, ticks
+from stepwell.store.engine.ticks import Mark
 
 # Longer than any healthy tick (a cascade over 100,000 steps takes a few seconds). Where a worker runs beside the
 # dispatcher, the lock has the length of its lease instead: after a crash, both are taken over within that time.
@@ -26,13 +28,12 @@ class Survey:
     """What a tick reads when it starts: the breaker (phase 1), the marks, and which work the agenda has."""
 
     breaker_on: bool
-    marks: list[int]
+    marks: list[Mark]
     marked_states: frozenset[State]
     unchecked: bool
     exhausted: bool
     due: bool
-    undecided: bool = False  # steps that are ready but undecided, or gates that are due
-    workflows: frozenset[str] = frozenset()  # declared ones with a marked step that has ended
+    undecided: Sequence[str]  # the features of steps that are ready but undecided, and of gates that are due
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +75,10 @@ def _survey(tx: Transaction, group: str, now: datetime) -> Survey:
     pending = ticks.pending_work(tx, group=group, now=now)
     return Survey(
         breaker is not None and breaker.is_on,
-        [mark.id for mark in marks],
+        marks,
         frozenset(mark.state for mark in marks if mark.state is not None),
         pending.unchecked,
         pending.exhausted,
         pending.due,
-        pending.undecided or pending.gates_due,
-        frozenset(mark.workflow for mark in marks if mark.workflow is not None),
+        pending.features,
     )

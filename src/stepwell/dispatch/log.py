@@ -9,6 +9,8 @@ import logging
 from datetime import datetime
 from typing import Final
 
+from stepwell.dispatch.phases import PhaseResult
+
 LOGGER: Final = logging.getLogger("stepwell.dispatcher")
 
 
@@ -25,15 +27,9 @@ class TickLog:
         LOGGER.info("Skipping pending step dispatch phase (circuit breaker active)")
         LOGGER.info("[TICK SKIPPED] Circuit breaker active - can_dispatch_steps = false")
 
-    def phase(self, number: int, name: str, rows: int, milliseconds: float) -> None:
-        done = f"YES ({rows} rows)" if rows else "NO"
-        LOGGER.info("[Phase %d] %s: %s | Duration: %.2fms", number, name, done, milliseconds)
-
-    def picked(self, found: int, milliseconds: float) -> None:
-        LOGGER.info("[Phase 9] pick: Found %d steps | Duration: %.2fms", found, milliseconds)
-
-    def dispatched(self, steps: int, milliseconds: float) -> None:
-        LOGGER.info("[Phase 10] dispatch: Dispatched %d steps | Duration: %.2fms", steps, milliseconds)
+    def phase(self, ran: PhaseResult) -> None:
+        phase, outcome = ran.phase, ran.phase.outcome(ran.count)
+        LOGGER.info("[Phase %d] %s: %s | Duration: %.2fms", phase.number, phase.name, outcome, ran.milliseconds)
 
     def error(self, where: str, error: BaseException) -> None:
         LOGGER.error("[TICK ERROR] %s: %s", where, error, exc_info=error)

@@ -1,16 +1,17 @@
-"""The phases of a tick that change states, in order. Each returns how many rows it changed."""
+"""The phases of a tick: those that change states, in order, then pick and dispatch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from stepwell.dispatch.lock import Survey
 from stepwell.model.states import FAILED, TERMINAL, State
 from stepwell.store import Change, Transaction
 from stepwell.store.engine import agenda, phases, ticks
+from stepwell.store.engine.ticks import Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,46 @@ class PhaseContext:
     now: datetime
 
 
+def _yes_or_no(rows: int) -> str:
+    return f"YES ({rows} rows)" if rows else "NO"
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One numbered phase."""
+    """One phase, as the log and the rows of ticks name it."""
 
     number: int
     name: str
+    _: KW_ONLY
+    changes: bool = True  # whether it counts rows that it changed, or steps that it only found
+    outcome: Callable[[int], str] = _yes_or_no  # the count in the words of the log
+
+
+@dataclass(frozen=True, slots=True)
+class StatePhase(Phase):
+    """A phase that changes states of steps; returns how many rows it changed."""
+
     has_work: Callable[[Survey], bool]  # whether it could find anything; skipped otherwise
     run: Callable[[Transaction, PhaseContext], int]
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseResult:
+    """A phase that ran, or was skipped because it had no work."""
+
+    phase: Phase
+    count: int
+    milliseconds: float
+
+    @property
+    def rows(self) -> int:
+        """How many rows it changed."""
+        return self.count if self.phase.changes else 0
+
+    def as_progress(self) -> dict[str, Any]:
+        """Its entry in the row of the tick."""
+        entry = {"phase": self.phase.number, "name": self.phase.name, "rows": self.rows}
+        return {**entry, **({} if self.phase.changes else {"found": self.count}), "ms": round(self.milliseconds, 2)}
 
 
 class _OfGroup(Protocol):
@@ -78,16 +111,16 @@ _ENDED_WITHOUT_CONCLUDING: Final = FAILED | {State.CANCELLED, State.NOT_RUNNABLE
 _MAY_DECIDE_PARENT: Final = TERMINAL | {State.RUNNING}
 
 STATE_PHASES: Final = (
-    Phase(2, "skip_children", _near({State.SKIPPED}), _running(phases.skip_children)),
-    Phase(3, "cascade_cancellations", _near({State.CANCELLED}), _running(phases.cancel_children)),
-    Phase(
+    StatePhase(2, "skip_children", _near({State.SKIPPED}), _running(phases.skip_children)),
+    StatePhase(3, "cascade_cancellations", _near({State.CANCELLED}), _running(phases.cancel_children)),
+    StatePhase(
         4,
         "promote_handlers",
         _near(FAILED | {State.NOT_RUNNABLE, State.RUNNING}),
         _promote,
     ),
-    Phase(5, "parents_to_failed", _near(_MAY_DECIDE_PARENT), _deciding_parents(phases.fail_parents)),
-    Phase(
+    StatePhase(5, "parents_to_failed", _near(_MAY_DECIDE_PARENT), _deciding_parents(phases.fail_parents)),
+    StatePhase(
         6,
         "cascade_failures",
         _near(_ENDED_WITHOUT_CONCLUDING | {State.PENDING}, or_unchecked=True),
@@ -98,12 +131,16 @@ STATE_PHASES: Final = (
             phases.mark_not_runnable_descendants,
         ),
     ),
-    Phase(7, "parents_to_completed", _near(_MAY_DECIDE_PARENT), _deciding_parents(phases.complete_parents)),
-    Phase(8, "exhausted_retries", lambda survey: survey.exhausted, _running(phases.fail_exhausted)),
+    StatePhase(7, "parents_to_completed", _near(_MAY_DECIDE_PARENT), _deciding_parents(phases.complete_parents)),
+    StatePhase(8, "exhausted_retries", lambda survey: survey.exhausted, _running(phases.fail_exhausted)),
 )
+PICK: Final = Phase(9, "pick", changes=False, outcome="Found {} steps".format)
+DISPATCH: Final = Phase(10, "dispatch", outcome="Dispatched {} steps".format)
 
 
-def process_marks(tx: Transaction, at: PhaseContext, marks: list[int], unchecked: bool = True, due: bool = True) -> int:
+def process_marks(
+    tx: Transaction, at: PhaseContext, marks: list[Mark], unchecked: bool = True, due: bool = True
+) -> int:
     """Open the steps that the marked changes made ready, then delete the marks; returns how many steps were opened.
 
     Only the marks that every phase of this tick has seen are deleted: new ones may have been added meanwhile.
@@ -117,12 +154,12 @@ def process_marks(tx: Transaction, at: PhaseContext, marks: list[int], unchecked
         opened += agenda.open_due(tx, group=at.group, now=at.now)
     if marks:
         opened += agenda.open_ready(tx, ids=agenda.steps_to_check(tx, group=at.group), now=at.now)
-        ticks.delete_marks(tx, ids=marks)
+        ticks.delete_decided_marks(tx, marks, actor=at.actor)
     return opened
 
 
 def pick(tx: Transaction, at: PhaseContext, limit: int, spare: int = 0) -> list[int]:
-    """Phase 9: the ids of eligible steps for which their queues have room, high priority first, then the oldest.
+    """`PICK`: the ids of eligible steps for which their queues have room, high priority first, then the oldest.
 
     `spare` is 1 in some ticks: even where there is room for only a few steps, one place is then kept for the rest.
     """
@@ -131,5 +168,5 @@ def pick(tx: Transaction, at: PhaseContext, limit: int, spare: int = 0) -> list[
 
 
 def dispatch(tx: Transaction, at: PhaseContext, ids: list[int], tick: int) -> int:
-    """Phase 10: Pending to Dispatched."""
+    """`DISPATCH`: Pending to Dispatched."""
     return len(ticks.dispatch_picked(tx, ids, group=at.group, actor=at.actor, tick=tick, now=at.now))

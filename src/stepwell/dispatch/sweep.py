@@ -11,7 +11,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from stepwell.model.features import WORKFLOW
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reading
 from stepwell.store.engine import sweep as verbs
@@ -79,6 +78,6 @@ def _sweep_workflows(tx: Transaction, groups: Collection[str]) -> list[Finding]:
     findings = []
     for row in verbs.wrong_workflow_states(tx):
         if row.group in groups:
-            tx.touch(WORKFLOW, row.workflow_id, "sweep")  # settled at the end of this transaction
+            verbs.settle_again(tx, workflow=row.workflow_id, actor="sweep")
             findings.append(Finding(row.id, row.finding))
     return findings

@@ -14,10 +14,19 @@ from typing import Any, Final, TypedDict, TypeVar
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.lock import LOCK_SECONDS, GroupLock, Survey
 from stepwell.dispatch.log import TickLog
-from stepwell.dispatch.phases import STATE_PHASES, Phase, PhaseContext, dispatch, pick, process_marks
+from stepwell.dispatch.phases import (
+    DISPATCH,
+    PICK,
+    STATE_PHASES,
+    PhaseContext,
+    PhaseResult,
+    StatePhase,
+    dispatch,
+    pick,
+    process_marks,
+)
 from stepwell.model import codec
 from stepwell.model.errors import LockLost
-from stepwell.model.features import WORKFLOW
 from stepwell.share.strategies import NORMAL_SHARE
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import settings, ticks
@@ -58,22 +67,6 @@ class TickReport:
     def changed(self) -> int:
         """How many rows it changed; while there is progress, the dispatcher ticks again at once."""
         return self.opened + sum(int(phase["rows"]) for phase in self.phases)
-
-
-@dataclass(frozen=True, slots=True)
-class _Dispatch:
-    """What phases 9 and 10 did."""
-
-    found: int
-    pick_ms: float
-    dispatched: int
-    dispatch_ms: float
-
-    def as_phases(self) -> list[dict[str, Any]]:
-        return [
-            {"phase": 9, "name": "pick", "rows": 0, "found": self.found, "ms": round(self.pick_ms, 2)},
-            {"phase": 10, "name": "dispatch", "rows": self.dispatched, "ms": round(self.dispatch_ms, 2)},
-        ]
 
 
 class Tick:
@@ -118,7 +111,7 @@ class Tick:
         except Exception as error:
             report.error = error
             self._log.error(f"group {group}", error)
-        report.milliseconds = 1000 * (self._database.clock.monotonic() - started)
+        report.milliseconds = self._since(started)
         self._database.transact(lambda tx: self._end(tx, lock, report))
         self._log.end(report.milliseconds, report.dispatched)
         return report
@@ -129,11 +122,11 @@ class Tick:
         remaining = list(STATE_PHASES)
         while remaining:
             results = self._run_fenced(lock, partial(self._run_until_one_changes, lock.survey, remaining))
-            for phase, rows, milliseconds in results:
-                self._record(report, phase.number, phase.name, rows, milliseconds)
+            for ran in results:
+                report.phases.append(ran.as_progress())
+                self._log.phase(ran)
             remaining = remaining[len(results) :]
-            changed = results[-1][1]
-            if changed and not lock.previous_ended_early:
+            if results[-1].rows and not lock.previous_ended_early:
                 report.ended_early = True
                 return False
         return True
@@ -143,63 +136,57 @@ class Tick:
 
         Nothing is logged inside it: a conflict runs it again, and only what was committed is logged.
         """
-        clock = self._database.clock
 
-        def work(tx: Transaction, at: PhaseContext) -> tuple[TickReport, _Dispatch | None]:
+        def work(tx: Transaction, at: PhaseContext) -> tuple[TickReport, list[PhaseResult]]:
             ended = replace(report, phases=list(report.phases))
             # A phase of this tick that changed rows may have returned some steps to Pending, as unchecked.
             unchecked = lock.survey.unchecked or any(phase["rows"] for phase in report.phases)
             ended.opened = process_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
-            ended.opened += self._decide(tx, at, lock.survey)
-            done = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else None
-            if done is None:
-                ended.breaker_on = False
-            else:
-                ended.dispatched = done.dispatched
-                ended.phases += done.as_phases()
-            ended.milliseconds = 1000 * (clock.monotonic() - started)
+            for feature in lock.survey.undecided:
+                ended.opened += self._database.hooks.decide(tx, feature, at.group, at.actor, at.now)
+            results = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else []
+            ended.breaker_on = bool(results)
+            ended.dispatched = sum(ran.count for ran in results if ran.phase is DISPATCH)
+            ended.phases += [ran.as_progress() for ran in results]
+            ended.milliseconds = self._since(started)
             self._end(tx, lock, ended)
-            return ended, done
+            return ended, results
 
-        ended, done = self._run_fenced(lock, work)
-        if done is None:
+        ended, results = self._run_fenced(lock, work)
+        if not ended.breaker_on:
             self._log.breaker_off()
-        else:
-            self._log.picked(done.found, done.pick_ms)
-            self._log.dispatched(done.dispatched, done.dispatch_ms)
+        for ran in results:
+            self._log.phase(ran)
         self._log.end(ended.milliseconds, ended.dispatched)
         return ended
 
-    def _decide(self, tx: Transaction, at: PhaseContext, survey: Survey) -> int:
-        """Decide about steps of declared workflows; returns how many rows changed."""
-        for workflow in survey.workflows:
-            tx.touch(WORKFLOW, workflow, at.actor)  # plain SQL may have ended its last step
-        return self._database.hooks.decide(tx, WORKFLOW, at.group, at.actor, at.now) if survey.undecided else 0
-
     def _run_until_one_changes(
-        self, survey: Survey, phases: Sequence[Phase], tx: Transaction, at: PhaseContext
-    ) -> list[tuple[Phase, int, float]]:
+        self, survey: Survey, phases: Sequence[StatePhase], tx: Transaction, at: PhaseContext
+    ) -> list[PhaseResult]:
         """Run phases in order up to and including the first that changes rows: its changes commit separately."""
-        results: list[tuple[Phase, int, float]] = []
+        results: list[PhaseResult] = []
         for phase in phases:
             started = self._database.clock.monotonic()
             rows = phase.run(tx, at) if phase.has_work(survey) else 0
-            results.append((phase, rows, 1000 * (self._database.clock.monotonic() - started)))
+            results.append(PhaseResult(phase, rows, self._since(started)))
             if rows:
                 break
         return results
 
-    def _pick_and_dispatch(self, tx: Transaction, at: PhaseContext, tick: int) -> _Dispatch | None:
-        """Phases 9 and 10; None if the breaker is off."""
-        clock = self._database.clock
-        started = clock.monotonic()
+    def _pick_and_dispatch(self, tx: Transaction, at: PhaseContext, tick: int) -> list[PhaseResult]:
+        """The last two phases; an empty list if the breaker is off."""
+        started = self._database.clock.monotonic()
         if settings.breaker_for_dispatch(tx) != "true":
-            return None
+            return []
         limit = self._batch_limits.get(at.group, self._batch_limit)
         ids = pick(tx, at, limit, spare=int(tick % NORMAL_SHARE == 0))
-        picked = clock.monotonic()
-        dispatched = dispatch(tx, at, ids, tick)
-        return _Dispatch(len(ids), 1000 * (picked - started), dispatched, 1000 * (clock.monotonic() - picked))
+        picked = PhaseResult(PICK, len(ids), self._since(started))
+        started = self._database.clock.monotonic()
+        return [picked, PhaseResult(DISPATCH, dispatch(tx, at, ids, tick), self._since(started))]
+
+    def _since(self, started: float) -> float:
+        """In milliseconds."""
+        return 1000 * (self._database.clock.monotonic() - started)
 
     def _run_fenced(self, lock: GroupLock, work: Callable[[Transaction, PhaseContext], T]) -> T:
         """Run `work` in one transaction that starts with the fence."""
@@ -209,10 +196,6 @@ class Tick:
             return work(tx, PhaseContext(lock.group, f"tick:{lock.tick}", self._database.now()))
 
         return self._database.transact(fenced)
-
-    def _record(self, report: TickReport, number: int, name: str, rows: int, milliseconds: float) -> None:
-        report.phases.append({"phase": number, "name": name, "rows": rows, "ms": round(milliseconds, 2)})
-        self._log.phase(number, name, rows, milliseconds)
 
     def _end(self, tx: Transaction, lock: GroupLock, report: TickReport) -> None:
         now = self._database.now()

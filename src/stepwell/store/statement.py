@@ -18,8 +18,11 @@ from functools import cache, cached_property, wraps
 from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, cast
 
+import msgspec
+
+from stepwell.model.features import WORKFLOW
 from stepwell.store import effects
-from stepwell.store.changes import Change
+from stepwell.store.changes import Change, WorkflowChange
 from stepwell.store.macros import POSTGRES, SQLITE, Macro, expand
 from stepwell.store.rows import is_record
 from stepwell.store.wake import Wake
@@ -166,6 +169,40 @@ def _transition(function: Verb[P, list[Change]], wake: Wake | None) -> Verb[P, l
                     tx.touch_step(each, each.step_id, each.actor)
             tx.changed([each for each in changes if each.from_state is not each.to_state])
         return changes
+
+    return _verb(function, statement, run)
+
+
+def workflow_transition(function: Verb[P, list[WorkflowChange]]) -> Verb[P, list[WorkflowChange]]:
+    """A change of the states of declared workflows: one guarded statement, which returns the rows that it changed.
+
+    `locked` are the workflows before it, by which the changes know from which state; the statement takes their `ids`.
+    A verb without them creates workflows. The hooks are called with the changes after the commit.
+    """
+    statement = Statement(function)
+
+    def run(tx: Transaction, parameters: dict[str, Any]) -> list[WorkflowChange]:
+        before = {row.id: row.state for row in parameters.pop("locked", ())}
+        found = tx.query(statement, {**parameters, "ids": list(before)})
+        changes = [msgspec.structs.replace(each, from_state=before.get(each.workflow_id)) for each in found]
+        tx.workflows_changed(changes)
+        return changes
+
+    return _verb(function, statement, run)
+
+
+def change_and_settle(function: Verb[P, int]) -> Verb[P, int]:
+    """A write to the row of the declared workflow `workflow` from which another state may follow.
+
+    It is set before the commit, by the `actor` of the write.
+    """
+    statement = Statement(function)
+
+    def run(tx: Transaction, parameters: dict[str, Any]) -> int:
+        changed = tx.change(statement, parameters)
+        if changed:
+            tx.touch(WORKFLOW, parameters["workflow"], parameters["actor"])
+        return changed
 
     return _verb(function, statement, run)
 

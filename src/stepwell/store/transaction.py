@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from stepwell.model.features import WORKFLOW
 from stepwell.store.changes import Change, ChangeHooks, Touched, WorkflowChange
@@ -25,6 +27,16 @@ READ_TOOK_TOO_LONG: Final = (
     "less (a filter, a smaller page), or look for what keeps the database busy"
 )
 NO_COLUMNS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Followed(Protocol):
+    """A row of a step, with the feature that follows its changes."""
+
+    @property
+    def workflow_id(self) -> str | None: ...
+
+    @property
+    def belongs_to(self) -> str | None: ...
 
 
 class Transaction(ABC):
@@ -50,18 +62,28 @@ class Transaction(ABC):
             self.changes += changes
             self._hooks.changed(self, changes)
 
-    def workflow_changed(self, change: WorkflowChange) -> None:
-        """The same for a change of the state of a declared workflow."""
-        self.workflow_changes.append(change)
-        if change.belongs_to is not None:
-            self.touch(change.belongs_to, change.workflow_id, change.actor)
+    def workflows_changed(self, changes: Sequence[WorkflowChange]) -> None:
+        """The same for changes of the states of declared workflows: those hooks run after the commit only."""
+        self.workflow_changes += changes
+        for change in changes:
+            if change.belongs_to is not None:
+                self.touch(change.belongs_to, change.workflow_id, change.actor)
+
+    def describe_workflows(self, executions: Mapping[str, Any]) -> None:
+        """Add to the changes of these workflows, for the hooks, what their steps are now."""
+        self.workflow_changes = [
+            msgspec.structs.replace(change, execution=executions[change.workflow_id])
+            if change.execution is None and change.workflow_id in executions
+            else change
+            for change in self.workflow_changes
+        ]
 
     def touch(self, feature: str, which: int | str | None, actor: str | None) -> None:
         """A step or a workflow that belongs to a feature changed: its hook is called at the end of the transaction."""
         if which is not None:
             self._touched.setdefault(feature, {})[which] = actor
 
-    def touch_step(self, step: Change | ClaimedStep, step_id: int, actor: str | None) -> None:
+    def touch_step(self, step: Followed, step_id: int, actor: str | None) -> None:
         """A step changed: touch what belongs to its feature, the workflow or the step itself."""
         if step.belongs_to is not None:
             self.touch(step.belongs_to, step.workflow_id if step.belongs_to == WORKFLOW else step_id, actor)

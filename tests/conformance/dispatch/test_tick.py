@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
+from datetime import datetime
 
 import pytest
 
 from stepwell import NewStep, Stepwell
 from stepwell.dispatch import tick as ticks
+from stepwell.model.features import SCHEDULE
+from stepwell.store import Transaction
+from stepwell.store.engine import decisions
 from stepwell.testing import ManualClock, behave
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import GROUP, process, ran, rows, run, run_level, tick, wait_for_exit
@@ -43,6 +47,44 @@ def test_a_tick_with_nothing_to_change_runs_all_phases_in_their_order(engine: En
         "parents_to_completed", "exhausted_retries", "pick", "dispatch",
     ]  # fmt: skip
     assert rows(report) == {"pick": 1, "dispatch": 1}
+
+
+def test_a_feature_decides_about_its_own_undecided_steps_in_a_tick(engine: Engine) -> None:
+    decided: list[tuple[str, str]] = []
+
+    def decide(tx: Transaction, group: str, actor: str, now: datetime) -> int:
+        decided.append((group, actor))
+        decisions.record_decision(tx, id=engine.refs["scheduled"].id, decision=None, dispatch_after=None)
+        return decisions.open_decided(tx, id=engine.refs["scheduled"].id, due_at=None)
+
+    engine.plant("scheduled, other", group=GROUP)
+    of_step = {"id": engine.refs["scheduled"].id}
+    engine.change("UPDATE steps SET belongs_to = 'schedule', undecided = 'always' WHERE id = :id", **of_step)
+    engine.change("UPDATE steps_agenda SET status = 'undecided' WHERE step_id = :id", **of_step)
+    engine.app.database.hooks.in_tick(SCHEDULE, decide)
+    report = tick(engine.app)
+    assert (decided, report.opened) == ([(GROUP, f"tick:{report.tick}")], 1)
+    assert engine.sql("SELECT status FROM steps_agenda WHERE step_id = :id", **of_step) == [{"status": "open"}]
+    tick(engine.app)
+    assert len(decided) == 1
+
+
+def test_two_features_decide_in_one_tick(engine: Engine) -> None:
+    flow = engine.app.workflows("shop").workflow("flow")
+
+    @flow.step(delay=60)
+    def later() -> None: ...
+
+    run = flow.start()
+    engine.add("scheduled", group=run.step("later").group)
+    of_step = {"id": engine.refs["scheduled"].id}
+    engine.change("UPDATE steps SET belongs_to = 'schedule', undecided = 'always' WHERE id = :id", **of_step)
+    engine.change("UPDATE steps_agenda SET status = 'undecided' WHERE step_id = :id", **of_step)
+    engine.app.database.hooks.in_tick(SCHEDULE, lambda tx, *_: decisions.open_decided(tx, **of_step, due_at=None))
+    assert tick(engine.app, run.step("later").group or "").opened == 2
+    statuses = engine.sql("SELECT status FROM steps_agenda ORDER BY step_id")
+    assert statuses == [{"status": "delayed"}, {"status": "open"}]
+    engine.change("UPDATE steps SET undecided = NULL WHERE id = :id", **of_step)
 
 
 def test_a_tick_dispatches_to_the_queue_of_a_workers_host(engine: Engine) -> None:

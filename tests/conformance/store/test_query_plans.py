@@ -53,7 +53,7 @@ LARGE_OF_WORKFLOWS = (
 WITH_IDS_OF_WORKFLOWS = {
     "contexts", "planned_steps", "execution", "insert_workflow", "lock_workflows", "settle", "forget_cancellation",
     "lock_for_new_steps", "template_steps", "workflow", "workflow_at", "workflow_exists", "workflow_transitions",
-    "workflow_versions", "workflow_ids_between",
+    "workflow_versions", "workflow_ids_between", "resolve_workflow",
 }  # fmt: skip
 BEFORE_A_WORKFLOW = {"newest_workflows", "listed_workflows"}
 # They read an index from its end, and stop at their limit.

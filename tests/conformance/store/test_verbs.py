@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 import typing
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from stepwell import Stepwell
-from stepwell.store import Transaction, engine
+from stepwell.store import Transaction, WorkflowChange, engine
 from stepwell.store.rows import builder
 from stepwell.store.sqlite import transaction as sqlite
 from stepwell.store.statement import SQL_FOLDER, Statement, statements
@@ -31,6 +32,9 @@ OF_NAME: dict[str, Any] = {
     "definition": "{}", "decision": "{}", "answer": "null", "insert_operation.state": "done", "filters": "{}",
     "parameters": "{}", "belongs_to": "schedule",
 }  # fmt: skip
+
+
+_SETS_WORKFLOWS = re.compile(r"(?:INSERT INTO|UPDATE) steps_workflows\b(.*?)\b(?:WHERE|VALUES)\b", re.DOTALL)
 
 
 class _Undo(Exception):
@@ -72,7 +76,21 @@ def _value(name: str, hint: Any, verb: str = "") -> Any:
 
 def _parameters(verb: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(inspect.unwrap(verb))
-    return {name: _value(name, hint, verb.__name__) for name, hint in hints.items() if name not in ("tx", "return")}
+    given = {name: _value(name, hint, verb.__name__) for name, hint in hints.items() if name not in ("tx", "return")}
+    return {**given, "ids": [UUID]} if "locked" in given else given  # the statement takes the ids of the locked rows
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_a_verb_that_sets_the_state_of_workflows_reports_the_change(dialect: str) -> None:
+    found = set()
+    for name, (statement, verb) in VERBS.items():
+        if dialect == "sqlite" and name in POSTGRES_ONLY:
+            continue
+        sets = _SETS_WORKFLOWS.search(statement.sql(dialect))
+        if sets is not None and re.search(r"\bstate\b", sets[1]):
+            found.add(name)
+            assert typing.get_type_hints(inspect.unwrap(verb))["return"] == list[WorkflowChange], name
+    assert found == {"operator.resolve_workflow", "settling.settle", "workflows.insert_workflow"}
 
 
 def test_a_verb_can_be_called_with_what_it_declares_and_its_rows_have_the_declared_columns(app: Stepwell) -> None:

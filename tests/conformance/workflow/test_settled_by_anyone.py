@@ -10,11 +10,15 @@ import pytest
 
 from bench.counting import counted
 from stepwell import Permanent, State, StepRef, Stepwell, Workflow
+from stepwell.events import WorkflowCancelled
+from stepwell.model.actors import By
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused
 from stepwell.run.inline import InlineRunner
 from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.store import Transaction
 from stepwell.store.engine.runs import Success, finish_all
+from stepwell.workflow.by_hand.actions import cancel
 from stepwell.workflow.run import Run
 from tests.conformance.support.engine import Engine, failed, returned
 
@@ -122,6 +126,22 @@ def test_whoever_ends_the_last_step_settles_the_workflow(engine: Engine, ends: C
     state = ends(engine, run)
     assert run.state == state
     assert run.execution().execution_status == ("all_complete" if state == "complete" else "blocked_by_failures")
+
+
+def test_each_workflow_of_a_transaction_is_settled_by_the_one_who_changed_it(engine: Engine) -> None:
+    app, told = engine.app, list[tuple[str, str | None]]()
+    app.events.on(WorkflowCancelled)(lambda event: told.append((event.workflow_id, event.actor)))
+    flow = one_step(app)
+    by_actor = {f"operator:{who}": flow.start() for who in ("ann", "ben", "cid")}
+
+    def cancel_all(tx: Transaction) -> None:
+        for actor, run in by_actor.items():
+            cancel(tx, run.id, By(actor, "not needed", app.clock.now()))
+
+    app.database.transact(cancel_all)
+    expected = {run.id: actor for actor, run in by_actor.items()}
+    assert {run.id: run.history()[-1].actor for run in by_actor.values()} == expected
+    assert dict(told) == expected
 
 
 def test_a_cascade_settles_in_the_transaction_that_ends_the_last_step(engine: Engine) -> None:

@@ -8,8 +8,9 @@ from datetime import datetime
 import msgspec
 
 from stepwell.model.states import State
-from stepwell.store.changes import Change
-from stepwell.store.statement import change, change_and_wake, query, transition
+from stepwell.store.changes import Change, WorkflowChange
+from stepwell.store.engine.settling import LockedWorkflow
+from stepwell.store.statement import change, change_and_settle, change_and_wake, query, transition, workflow_transition
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Wake
 
@@ -188,12 +189,14 @@ def cancel_workflow_steps(tx: Transaction, *, workflow: str, actor: str, now: da
 def cancellable_of_workflow(tx: Transaction, *, workflow: str) -> list[int]: ...
 
 
-@change
+@change_and_settle
 def record_cancellation(tx: Transaction, *, workflow: str, actor: str, reason: str, now: datetime) -> int: ...
 
 
-@change
-def resolve_workflow(tx: Transaction, *, workflow: str, actor: str, reason: str, now: datetime) -> int: ...
+@workflow_transition
+def resolve_workflow(
+    tx: Transaction, *, locked: Sequence[LockedWorkflow], actor: str, reason: str, now: datetime
+) -> list[WorkflowChange]: ...
 
 
 @query

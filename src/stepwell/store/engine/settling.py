@@ -7,7 +7,8 @@ from datetime import datetime
 
 import msgspec
 
-from stepwell.store.statement import change, query
+from stepwell.store.changes import WorkflowChange
+from stepwell.store.statement import change, query, workflow_transition
 from stepwell.store.transaction import Transaction
 
 
@@ -20,19 +21,14 @@ class LockedWorkflow(msgspec.Struct, frozen=True):
     belongs_to: str | None
 
 
-class Settled(msgspec.Struct, frozen=True):
-    id: str
-    state: str
-    reason: str | None
-    updated_at: datetime
-
-
 @query
 def lock_workflows(tx: Transaction, *, ids: Sequence[str]) -> list[LockedWorkflow]: ...
 
 
-@query
-def settle(tx: Transaction, *, ids: Sequence[str], actor: str | None, now: datetime) -> list[Settled]:
+@workflow_transition
+def settle(
+    tx: Transaction, *, locked: Sequence[LockedWorkflow], actor: str | None, now: datetime
+) -> list[WorkflowChange]:
     """Set the state that follows from the steps; returns the workflows whose state changed."""
     ...
 

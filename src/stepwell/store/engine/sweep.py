@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stepwell.model.features import WORKFLOW
 from stepwell.store.statement import change, query
 from stepwell.store.transaction import Transaction
 
@@ -30,6 +31,11 @@ def has_marks(tx: Transaction, *, group: str) -> bool | None: ...
 
 @query
 def wrong_workflow_states(tx: Transaction) -> list[WorkflowFinding]: ...
+
+
+def settle_again(tx: Transaction, *, workflow: str, actor: str) -> None:
+    """Set the state that follows from the steps of a workflow, at the end of this transaction."""
+    tx.touch(WORKFLOW, workflow, actor)
 
 
 @query

@@ -24,16 +24,21 @@ class Mark(msgspec.Struct, frozen=True):
     """A step whose change may affect others; `state` is None if the step no longer exists."""
 
     id: int
+    step_id: int
     state: State | None
-    workflow: str | None  # the declared workflow of a step that has ended
+    workflow_id: str | None
+    belongs_to: str | None  # the feature that follows the end of this step, even one by plain SQL
 
 
 class PendingWork(msgspec.Struct, frozen=True):
     unchecked: bool
     exhausted: bool
     due: bool
-    undecided: bool
-    gates_due: bool
+    undecided: str | None  # the features of undecided steps and due gates, separated by commas
+
+    @property
+    def features(self) -> list[str]:
+        return sorted(self.undecided.split(",")) if self.undecided else []
 
 
 @query
@@ -96,6 +101,13 @@ def marks_of_group(tx: Transaction, *, group: str) -> list[Mark]: ...
 
 @change
 def delete_marks(tx: Transaction, *, ids: Sequence[int]) -> int: ...
+
+
+def delete_decided_marks(tx: Transaction, marks: Sequence[Mark], *, actor: str) -> None:
+    """Delete marks, whose steps plain SQL may have ended: their features follow that in this transaction."""
+    for mark in marks:
+        tx.touch_step(mark, mark.step_id, actor)
+    delete_marks(tx, ids=[mark.id for mark in marks])
 
 
 @query

@@ -9,7 +9,8 @@ import msgspec
 
 from stepwell.model.states import State
 from stepwell.model.step import Json
-from stepwell.store.statement import change, query
+from stepwell.store.changes import WorkflowChange
+from stepwell.store.statement import query, workflow_transition
 from stepwell.store.transaction import Transaction
 
 
@@ -107,7 +108,7 @@ class TemplateStep(msgspec.Struct, frozen=True):
     state: State
 
 
-@change
+@workflow_transition
 def insert_workflow(
     tx: Transaction,
     *,
@@ -128,7 +129,9 @@ def insert_workflow(
     rerun_of: str | None,
     belongs_to: str | None,
     now: datetime,
-) -> int: ...
+) -> list[WorkflowChange]:
+    """Returns nothing if there is one with the same identity."""
+    ...
 
 
 @query

@@ -63,4 +63,9 @@ def _outdated(rows: str) -> str:
     )
 
 
-MACROS: Final[Macros] = {"execution_of": _execution_of, "outdated": _outdated}
+MACROS: Final[Macros] = {
+    # The columns that a change of the states of workflows returns: `store.changes.WorkflowChange`.
+    "workflow_changes": (
+        "RETURNING id AS workflow_id, namespace, name, version, NULL AS from_state, state AS to_state, reason, actor,\n"
+        "    updated_at AS at, NULL AS execution, belongs_to"
+    ),"execution_of": _execution_of, "outdated": _outdated}

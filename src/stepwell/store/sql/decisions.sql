@@ -2,7 +2,7 @@
 
 -- name: undecided_steps(group, limit)
 SELECT s.id, s.workflow_id, s.template, s.kind, s.plan, s.undecided, s.trigger_rule, s.decision
-FROM steps_agenda a JOIN steps s ON s.id = a.step_id AND s.state = 'Pending'
+FROM steps_agenda a JOIN steps s ON s.id = a.step_id AND s.state = 'Pending' AND s.belongs_to = 'workflow'
 WHERE a.status = 'undecided' AND a."group" = :group
   AND (SELECT @ready(r) FROM step_readiness r WHERE r.step_id = a.step_id)
 ORDER BY a.step_id LIMIT :limit;

@@ -203,9 +203,10 @@ ORDER BY id;
 -- name: record_cancellation(workflow, actor, reason, now)!
 UPDATE steps_workflows SET cancelled_at = :now, actor = :actor, reason = :reason WHERE id = :workflow;
 
--- name: resolve_workflow(workflow, actor, reason, now)!
+-- name: resolve_workflow(ids, actor, reason, now)
 UPDATE steps_workflows SET state = 'resolved_manually', actor = :actor, reason = :reason, updated_at = :now
-WHERE id = :workflow AND state IN ('error', 'cancelled');
+WHERE id @in(:ids uuid) AND state IN ('error', 'cancelled')
+@workflow_changes;
 
 -- name: unconcluded_of_workflow(workflow)
 -- Every step that ended without concluding, but for dormant handlers, and the state of its parent.

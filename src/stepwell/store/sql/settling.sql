@@ -13,7 +13,7 @@ UPDATE steps_workflows SET
                  WHEN 'in_progress' THEN NULL ELSE :now END
 WHERE id @in(:ids uuid)
   AND state <> (SELECT o.outcome FROM steps_workflow_outcomes o WHERE o.workflow_id = steps_workflows.id)
-RETURNING id, state, reason, updated_at;
+@workflow_changes;
 
 -- name: forget_cancellation(ids)!
 -- A step was revived after the cancellation: what counts is how the workflow ends now.

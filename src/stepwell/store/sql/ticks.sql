@@ -106,16 +106,23 @@ INSERT INTO steps_dispatcher_ticks ("group", owner, started_at) VALUES (:group, 
 UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND lock_token = :token;
 
 -- name: marks_of_group(group)
-SELECT m.id, s.state,
-       CASE WHEN s.belongs_to = 'workflow' AND s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.workflow_id END AS workflow
+-- `belongs_to` is for what plain SQL may have ended, which only steps of declared workflows tell: each of them leaves a mark.
+SELECT m.id, m.step_id, s.state, s.workflow_id,
+       CASE WHEN s.belongs_to = 'workflow' AND s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.belongs_to END AS belongs_to
 FROM steps_marks m LEFT JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
 
 -- name: pending_work(group, now)
+-- The features of undecided steps are those of the first few hundred: the next tick decides about those behind them.
 SELECT EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'unchecked' AND a."group" = :group) AS unchecked,
        EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'exhausted' AND a."group" = :group) AS exhausted,
        EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'delayed' AND a."group" = :group AND a.due_at <= :now) AS due,
-       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'undecided' AND a."group" = :group) AS undecided,
-       EXISTS (SELECT 1 FROM steps_agenda a WHERE a.status = 'gate' AND a."group" = :group AND a.due_at <= :now) AS gates_due;
+       (SELECT @sqlite(group_concat(DISTINCT f.feature))@postgres(string_agg(DISTINCT f.feature, ','))
+        FROM (SELECT * FROM (SELECT (SELECT s.belongs_to FROM steps s WHERE s.id = a.step_id) AS feature FROM steps_agenda a
+                             WHERE a.status = 'undecided' AND a."group" = :group ORDER BY a.step_id LIMIT 500) AS ready
+              UNION ALL
+              SELECT * FROM (SELECT (SELECT s.belongs_to FROM steps s WHERE s.id = a.step_id) AS feature FROM steps_agenda a
+                             WHERE a.status = 'gate' AND a."group" = :group AND a.due_at <= :now ORDER BY a.due_at LIMIT 500) AS due) AS f
+       ) AS undecided;
 
 -- name: end_tick(tick, now, progress, dispatched, duration_ms, error)!
 UPDATE steps_dispatcher_ticks SET ended_at = :now, progress = :progress, steps_dispatched = :dispatched,

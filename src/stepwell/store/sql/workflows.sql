@@ -6,7 +6,8 @@ INSERT INTO steps_workflows (id, namespace, name, version, content_hash, state, 
 VALUES (:id, :namespace, :name, :version, :content_hash, :state, :actor, :context, :initiator, :source_system,
         :request_reason, :tags, :bypass_steps, :identity, :rerun_of, :belongs_to,
         CASE WHEN :state = 'pending' THEN NULL ELSE :now END, :now, :now)
-ON CONFLICT DO NOTHING; -- of the identity
+ON CONFLICT DO NOTHING -- of the identity
+@workflow_changes;
 
 -- name: workflow_with_identity(identity)
 SELECT id FROM steps_workflows WHERE identity = :identity;

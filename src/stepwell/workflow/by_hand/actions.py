@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 from stepwell.model.actors import By, actor_of
 from stepwell.model.errors import ActionRefused
-from stepwell.model.features import WORKFLOW
 from stepwell.model.reasons import REVIVED as REVIVED_REASON
 from stepwell.model.states import UNFINISHED
-from stepwell.model.workflow_states import SETTLED, WorkflowState
+from stepwell.model.workflow_states import SETTLED
 from stepwell.operate.revival import refuse_leased, revive_all
 from stepwell.operate.step_actions import CANCELLED, REVIVED, Also
-from stepwell.store import Database, Transaction, WorkflowChange
+from stepwell.store import Database, Transaction
 from stepwell.store.audit import record_workflow_action
 from stepwell.store.engine import operator, settling, workflows
 from stepwell.store.engine.operator import LockedStep, UnconcludedStep
@@ -65,8 +64,7 @@ def cancel(tx: Transaction, workflow_id: str, by: By) -> Also:
     changes = operator.cancel_workflow_steps(tx, workflow=workflow_id, actor=by.actor, now=by.now)
     row = _locked(tx, workflow_id)
     _refuse_settled(row.id, row.state)
-    operator.record_cancellation(tx, workflow=workflow_id, actor=by.actor, reason=by.reason, now=by.now)
-    tx.touch(WORKFLOW, workflow_id, by.actor)
+    operator.record_cancellation(tx, workflow=row.id, actor=by.actor, reason=by.reason, now=by.now)
     return {CANCELLED: [change.step_id for change in changes]}
 
 
@@ -112,22 +110,8 @@ def plan_resolution(tx: Transaction, workflow_id: str) -> Also:
 
 def resolve(tx: Transaction, workflow_id: str, by: By) -> Also:
     row = _locked(tx, workflow_id)
-    if not operator.resolve_workflow(tx, workflow=workflow_id, actor=by.actor, reason=by.reason, now=by.now):
+    if not operator.resolve_workflow(tx, locked=[row], actor=by.actor, reason=by.reason, now=by.now):
         raise _unresolvable(workflow_id, row.state)
-    tx.workflow_changed(
-        WorkflowChange(
-            workflow_id=workflow_id,
-            namespace=row.namespace,
-            name=row.name,
-            version=row.version,
-            from_state=row.state,
-            to_state=WorkflowState.RESOLVED_MANUALLY,
-            reason=by.reason,
-            actor=by.actor,
-            at=by.now,
-            belongs_to=row.belongs_to,
-        )
-    )
     return {}
 
 

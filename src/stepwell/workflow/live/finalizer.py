@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stepwell.model.features import WORKFLOW
 from stepwell.model.workflow_states import SETTLED
-from stepwell.store import Database, Touched, Transaction, WorkflowChange
+from stepwell.store import Database, Touched, Transaction
 from stepwell.store.engine import settling, workflows
 from stepwell.store.engine.workflows import Execution
 
@@ -19,33 +19,21 @@ class Finalizer:
         database.hooks.before_commit(WORKFLOW, self.settle_touched)
 
     def settle_touched(self, tx: Transaction, touched: Touched) -> None:
-        """Settle, or reopen, the workflows of the steps that this transaction changed."""
-        before = {row.id: row for row in settling.lock_workflows(tx, ids=sorted(map(str, touched)))}
-        if not before:
+        """Settle, or reopen, the workflows of the steps that this transaction changed: each by its own actor."""
+        locked = settling.lock_workflows(tx, ids=sorted(map(str, touched)))
+        if not locked:
             return
-        ids = sorted(before)
-        settling.forget_cancellation(tx, ids=ids)
-        # All steps of one transaction are changed by one actor, but for a tick that also reads marks of others.
-        actor = next(iter(touched.values()))
-        settled = settling.settle(tx, ids=ids, actor=actor, now=self._database.now())
-        executions = self._executions(tx, [row.id for row in settled if row.state in SETTLED])
-        for row in settled:
-            old = before[row.id]
-            tx.workflow_changed(
-                WorkflowChange(
-                    workflow_id=row.id,
-                    namespace=old.namespace,
-                    name=old.name,
-                    version=old.version,
-                    from_state=old.state,
-                    to_state=row.state,
-                    reason=row.reason,
-                    actor=actor,
-                    at=row.updated_at,
-                    execution=executions.get(row.id),
-                    belongs_to=old.belongs_to,
-                )
-            )
+        settling.forget_cancellation(tx, ids=[row.id for row in locked])
+        now = self._database.now()
+        settled: list[str] = []
+        # One in nearly every transaction. A tick also reads the marks of others, and a caller's own transaction or
+        # `together` may hold the acts of several.
+        for actor in sorted(set(touched.values()), key=str):
+            own = [row for row in locked if touched[row.id] == actor]
+            changes = settling.settle(tx, locked=own, actor=actor, now=now) if own else []
+            settled += [change.workflow_id for change in changes if change.to_state in SETTLED]
+        if executions := self._executions(tx, settled):
+            tx.describe_workflows(executions)
 
     def _executions(self, tx: Transaction, ids: list[str]) -> dict[str, Execution]:
         """The steps of workflows in numbers, for those who are notified that they settled."""

@@ -20,7 +20,7 @@ from stepwell.model.ids import Uuid7Generator
 from stepwell.model.reasons import BYPASSED
 from stepwell.model.states import State
 from stepwell.model.workflow_states import WorkflowState
-from stepwell.store import Conflict, Database, Transaction, WorkflowChange
+from stepwell.store import Conflict, Database, Transaction
 from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import placement, templates, workflows
 from stepwell.workflow.template import StepTemplate, Template
@@ -125,19 +125,6 @@ class Starter:
             _refuse_duplicate(tx, template, request)
         if drafts:
             self._creator.create_in(tx, drafts, now)
-        tx.workflow_changed(
-            WorkflowChange(
-                workflow_id=workflow_id,
-                namespace=template.namespace,
-                name=template.name,
-                version=template.version,
-                from_state=None,
-                to_state=WorkflowState.COMPLETE if idle else WorkflowState.PENDING,
-                actor=request.initiator,
-                at=now,
-                belongs_to=request.belongs_to,
-            )
-        )
         if request.who is not None:
             by = By(actor_of(request.who), request.reason, now)
             what = {"name": f"{template.namespace}.{template.name}", "version": template.version}
