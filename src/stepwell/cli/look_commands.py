@@ -13,13 +13,14 @@ from stepwell.cli.explanations import write_explanation
 from stepwell.cli.history import write_history
 from stepwell.cli.moments import write_step_then, write_workflow_then
 from stepwell.cli.output import Cell, Column, Output, of_state
-from stepwell.cli.parameters import BIGGEST_ID, STATE, argument, relatable, workflow_of
+from stepwell.cli.parameters import STATE, argument, relatable, workflow_of
 from stepwell.cli.subjects import moment, step_or_run
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.cli.workflow_views import write_workflow, write_workflow_explanation, write_workflow_tree
 from stepwell.look.shown import shown_history, shown_logs, shown_row, shown_step
+from stepwell.model.ids import LARGEST_ID
 from stepwell.model.states import State
 from stepwell.model.step import Step
 from stepwell.store.filters import STATUSES
@@ -79,7 +80,7 @@ def steps(
         if workflow is not None:
             filters["workflow"] = workflow_of(app, workflow)
         filters["args"] = dict(arguments) or None
-        before = before and min(before, BIGGEST_ID)
+        before = before and min(before, LARGEST_ID)
         found, page = _find(
             app, limit, before, {"state": list(states) or None, "status": list(status) or None, **filters}
         )

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATE: Final = click.Choice([str(state) for state in State], case_sensitive=False)
-BIGGEST_ID: Final = 2**63 - 1
 
 
 def relatable(text: str) -> tuple[str, str]:

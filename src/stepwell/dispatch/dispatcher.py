@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 from collections.abc import Collection
 from datetime import datetime
 from functools import partial
@@ -16,6 +13,7 @@ from stepwell.enqueue.adopt import BATCH
 from stepwell.enqueue.adopt_each import adopt_rows
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import StepwellError
+from stepwell.model.this_process import unique_name
 from stepwell.share.limits import unblock_keys
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import ticks
@@ -40,7 +38,7 @@ class Dispatcher:
         self._database = database
         self._creator = creator
         self.groups = None if groups is None else frozenset(groups)
-        self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.owner = unique_name()
         self._tick = Tick(database, self.owner, **options)
         self._next_breaker_log = 0.0
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +12,7 @@ from stepwell.define.drafts import ResolvedStep
 from stepwell.define.keys import KeyTemplate
 from stepwell.define.registry import Registry
 from stepwell.enqueue.unresolved import resolve_late
+from stepwell.model.this_process import this_process
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import actions, creation
 from stepwell.store.engine.actions import Declaration
@@ -34,7 +33,7 @@ def record_actions(database: Database, jobs: Registry) -> None:
 
     def record(tx: Transaction) -> None:
         changed, former = difference(tx)
-        now, by = database.now(), f"{socket.gethostname()}:{os.getpid()}"
+        now, by = database.now(), this_process()
         for queue in sorted({row.queue for row in changed if row.queue is not None}):
             creation.add_queue(tx, name=queue)
         for row in changed:  # in the order of their names, so that two programs cannot deadlock

@@ -14,7 +14,7 @@ from stepwell.look.archived import ArchivedStep, archived_step
 from stepwell.look.overview import JobInfo, Stats, WorkerInfo
 from stepwell.look.summing import by_group, totals_of
 from stepwell.model.errors import StepArchived, StepNotFound, StepwellError
-from stepwell.model.ids import canonical_uuid, uuids_like
+from stepwell.model.ids import LARGEST_ID, canonical_uuid, uuids_like
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
@@ -24,7 +24,6 @@ from stepwell.store.missing import missing_step
 
 # Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
 MOST_STEPS: Final = 100_000
-NEWEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Reader:
                 key = int(which)
             case _:
                 key = which
-        if isinstance(key, int) and abs(key) < 2**63:
+        if isinstance(key, int) and abs(key) <= LARGEST_ID:
             return self._database.read(partial(_step_by_id, id=key))
         if isinstance(key, str) and (uuid := canonical_uuid(key)) is not None:
             return self._database.read(partial(_step_by_uuid, uuid=uuid))
@@ -217,7 +216,7 @@ class Reader:
 
     def ticks(self, group: str | None = None, limit: int = 20, before: int | None = None) -> list[reading.TickRow]:
         """The newest ticks (with an id below `before`) with changes or errors, and what each phase changed."""
-        at = NEWEST if before is None else before
+        at = LARGEST_ID if before is None else before
 
         def look(tx: Transaction) -> list[reading.TickRow]:
             if group is None:

@@ -1,4 +1,4 @@
-"""UUIDs of version 7: they sort by creation time, also within one millisecond."""
+"""Ids: numbers of rows, and UUIDs of version 7, which sort by creation time, also within one millisecond."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Final
 from uuid import UUID
+
+LARGEST_ID: Final = 2**63 - 1  # what the columns of both databases hold
 
 # The first two bits of the second half are 10: two random bits are left of that digit.
 _VARIANT: Final = {f"{digit:x}": "89ab"[digit & 3] for digit in range(16)}

@@ -9,6 +9,7 @@ from typing import Final, Self, TypedDict, get_args
 from stepwell.define.registry import Registry
 from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.errors import StepwellError
+from stepwell.model.leases import SHORTEST_LEASE_SECONDS
 from stepwell.model.suggest import hint, refuse_unknown, warn_of_unknown_queue
 from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
@@ -77,7 +78,7 @@ class CheckedWorkerOptions:
             raise StepwellError(f"executor={self.executor!r}: unknown; {hint(self.executor, kinds, 'executors')}")
         if type(self.slots) is not int or self.slots < 1:
             raise StepwellError(f"slots={self.slots!r}: expected a whole number of at least 1")
-        for name, least in (("alive_seconds", 0.1), ("grace_seconds", 0.0)):
+        for name, least in (("alive_seconds", SHORTEST_LEASE_SECONDS), ("grace_seconds", 0.0)):
             seconds = getattr(self, name)
             if not least <= seconds <= MAX_SECONDS:  # also rejects NaN
                 raise StepwellError(f"{name}={seconds!r}: expected {least:g} to {MAX_SECONDS:g} seconds")

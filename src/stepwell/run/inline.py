@@ -11,7 +11,7 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from stepwell.define.registry import Registry
 from stepwell.enqueue.declared_actions import record_actions
@@ -24,7 +24,7 @@ from stepwell.run.channel import DirectChannel, run_here
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
-from stepwell.run.heartbeat import ThreadHeartbeat
+from stepwell.run.heartbeat import HEARTBEATS_PER_LEASE, ThreadHeartbeat
 from stepwell.run.log_fields import log_ending
 from stepwell.run.running import RunningStep
 from stepwell.run.time_limits import abandoned
@@ -33,8 +33,6 @@ from stepwell.store import Database
 
 if TYPE_CHECKING:
     from stepwell.dispatch.dispatcher import Dispatcher
-
-HEARTBEAT_SECONDS: Final = 10.0
 
 
 class InlineRunner:
@@ -111,7 +109,7 @@ class InlineRunner:
     def heartbeat(self) -> None:
         """Write the heartbeat if it is due."""
         elapsed = (self._database.now() - self._last_seen).total_seconds()
-        if elapsed >= HEARTBEAT_SECONDS:
+        if elapsed >= self.worker.alive_seconds / HEARTBEATS_PER_LEASE:
             self.worker.heartbeat()
             self._last_seen = self._database.now()
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
 from stepwell.model.clock import since_boot
+from stepwell.model.leases import LEASE_SECONDS
+from stepwell.model.this_process import unique_name
 from stepwell.share.limits import recheck_keys_of_lanes
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation, workers
 
-# A worker without a heartbeat for this long counts as dead, and its steps return to Pending.
-ALIVE_SECONDS: Final = 30.0
+ALIVE_SECONDS: Final = LEASE_SECONDS  # of a worker that is given no other
 
 
 class UnorderedQueues(tuple[str, ...]):
@@ -64,7 +64,7 @@ class WorkerRow:
 
     def register(self) -> None:
         """Insert the row, under a new id."""
-        self.id = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.id = unique_name()
         at = since_boot()
         self._database.transact(self._register)
         self.expires_at = at + self.alive_seconds

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import random
-import socket
 from datetime import datetime, timedelta
 from typing import Final
 
+from stepwell.model.this_process import unique_name
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import schedules
 
@@ -23,7 +21,7 @@ class PresenceLog:
     def __init__(self, database: Database, cycle_seconds: float) -> None:
         self._database = database
         self._longest = 2 * max(PRESENCE_SECONDS, cycle_seconds) + PRESENCE_SECONDS
-        self.name = f"{socket.gethostname()}:{os.getpid()}:{random.getrandbits(24):06x}"
+        self.name = unique_name()
         self._row: int | None = None
         self._written: datetime | None = None
         self._forgotten: datetime | None = None

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from stepwell.model.actors import actor_of, storable
 from stepwell.model.errors import ActionRefused
+from stepwell.model.ids import LARGEST_ID
 from stepwell.model.suggest import refuse_unknown
 from stepwell.schedule.alarms import Missed, missed
 from stepwell.schedule.backfilling import Backfill, backfill, plan_backfill, run_now
@@ -48,7 +49,6 @@ AllMissed: TypeAlias = list[Missed]
 LedgerGaps: TypeAlias = list[LedgerGap]
 
 PREVIEWED: Final = 5
-_NEWEST: Final = 2**63 - 1
 
 
 class Schedules:
@@ -103,7 +103,7 @@ class Schedules:
         self, name: str, *, status: str | None = None, before: int | None = None, limit: int = 20
     ) -> ExecutionRows:
         """The newest executions, with an id below `before`."""
-        at = _NEWEST if before is None else before
+        at = LARGEST_ID if before is None else before
         return self._read(
             name, lambda tx, row: executions.newest_executions(
                 tx, job_id=row.id, status=status, before=at, limit=limit

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from stepwell.model.clock import Clock
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.lock_holder import LockHolder
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
-
-LEASE_SECONDS: Final = 30.0  # as `ALIVE_SECONDS` of a worker, unless a part of this process has another lease
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from stepwell.model.clock import Clock
 from stepwell.model.errors import AppClosed, DatabaseBusy, DatabaseUnavailable
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.store.bounded import ReadLimit
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
-from stepwell.store.connections import LEASE_SECONDS, Connections, MigrationSession, Settings
+from stepwell.store.connections import Connections, MigrationSession, Settings
 from stepwell.store.forks import FORK_SECONDS, survive_forks
 from stepwell.store.lock_holder import LockHolder
 from stepwell.store.together import Together

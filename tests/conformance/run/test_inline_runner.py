@@ -7,7 +7,8 @@ import pytest
 from stepwell import Stepwell
 from stepwell.run import heartbeat
 from stepwell.run.worker_row import WorkerRow
-from stepwell.testing import behave
+from stepwell.store.engine import reaping
+from stepwell.testing import ManualClock, behave
 
 pytestmark = pytest.mark.sqlite_file  # its heartbeat is another thread
 
@@ -44,6 +45,19 @@ def test_a_long_run_is_not_taken_for_dead(app: Stepwell, monkeypatch: pytest.Mon
 
     long.enqueue()
     assert app.run_until_idle() == 1
+
+
+def test_the_runner_writes_its_heartbeat_after_a_third_of_its_lease(app: Stepwell, clock: ManualClock) -> None:
+    runner = app.inline_runner()
+    runner.worker.alive_seconds = 3.0
+    beats = []
+    for seconds in (0.9, 0.2, 0.9, 0.2):
+        clock.advance(seconds)
+        runner.heartbeat()
+        (worker,) = app.database.read(reaping.heartbeats)
+        beats.append(worker.heartbeat_at == clock.now())
+    runner.close()
+    assert beats == [False, True, False, True]
 
 
 def test_an_end_that_the_database_refuses_fails_that_step_alone(app: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stepwell.define.drafts import NewStep, StepLike
 from stepwell.enqueue.place.placement import Neighbours, Placement, require_uuid
 from stepwell.model.errors import InvalidStep
+from stepwell.model.ids import LARGEST_ID
 from stepwell.model.step import Step, StepRef
 from stepwell.store import Transaction
 from stepwell.store.engine import placement as placement_verbs
@@ -30,7 +31,7 @@ def find_existing(
                     ids.add(existing.id)
                 case StepRef() as child if (uuid := child.uuid) not in new:  # a child that had no id yet
                     uuids.add(uuid)
-                case int(number) if abs(number) < 2**63:
+                case int(number) if abs(number) <= LARGEST_ID:
                     ids.add(number)
                 case str(text) if (uuid := require_uuid(text, "a step")) not in new:
                     uuids.add(uuid)

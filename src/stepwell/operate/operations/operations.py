@@ -9,6 +9,7 @@ from typing import Any, Final
 from stepwell.model import codec
 from stepwell.model.actors import actor_of, storable
 from stepwell.model.errors import ActionRefused, OperationNotFound
+from stepwell.model.ids import LARGEST_ID
 from stepwell.operate.operations.executing import UNDO, OperationExecutor
 from stepwell.operate.operations.kinds import Kinds
 from stepwell.operate.operations.pace import items_per_second
@@ -17,8 +18,6 @@ from stepwell.operate.step_actions import StepActions
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import operations
 from stepwell.store.engine.operations import ActionCount, Item, ItemCount, OperationRow, Targets
-
-_NEWEST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +209,7 @@ class Operations:
 
     def newest(self, *, before: int | None = None, limit: int = 50) -> list[OperationRow]:
         """Who did what, when and why: the newest operations, with an id below `before`."""
-        at = _NEWEST if before is None else before
+        at = LARGEST_ID if before is None else before
         return self._database.read(lambda tx: operations.newest_operations(tx, before=at, limit=limit))
 
     def targets_of(self, ids: Sequence[int], *, most: int) -> dict[int, Targets]:

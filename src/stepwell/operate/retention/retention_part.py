@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
-import uuid
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -13,6 +10,7 @@ from typing import Final
 
 from stepwell.events import Events, RetentionBehind
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.model.this_process import unique_name
 from stepwell.operate.retention.leftovers import delete_from_archive, remove_leftovers
 from stepwell.operate.retention.options import RetentionOptions, days_before
 from stepwell.operate.retention.retention import Retention
@@ -43,7 +41,7 @@ class RetentionPart(Part):
         self._retention = retention
         self._database = database
         self._events = events
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._holder = unique_name()
         self._next = 0.0
         self._reported = False
         self._removed = 0

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
+from stepwell.model.leases import SHORTEST_LEASE_SECONDS
 from stepwell.service.config.kinds import Kind
 from stepwell.service.config.names import Names, PerName
 from stepwell.service.config.numbers import Days, Seconds, Size, WholeNumber
@@ -92,7 +93,7 @@ class WorkerSettings:
     )
     lease_seconds: float = setting(
         30.0,
-        Seconds(0.5, _DAY),
+        Seconds(SHORTEST_LEASE_SECONDS, _DAY),
         "Time without a heartbeat after which a worker counts as dead and its steps are recovered.",
         constant="run.worker_row:ALIVE_SECONDS",
     )
@@ -123,7 +124,7 @@ class DispatcherSettings:
     )
     lock_seconds: float | None = setting(
         None,
-        Seconds(0.5, _DAY),
+        Seconds(SHORTEST_LEASE_SECONDS, _DAY),
         "Time after which another dispatcher takes over the groups of one that died. Unset: the worker's lease.",
     )
     sweep_seconds: float = setting(

@@ -68,4 +68,7 @@ MACROS: Final[Macros] = {
     "workflow_changes": (
         "RETURNING id AS workflow_id, namespace, name, version, NULL AS from_state, state AS to_state, reason, actor,\n"
         "    updated_at AS at, NULL AS execution, belongs_to"
-    ),"execution_of": _execution_of, "outdated": _outdated}
+    ),
+    "execution_of": _execution_of,
+    "outdated": _outdated,
+}

@@ -14,14 +14,14 @@ from starlette.requests import Request
 
 from stepwell.model import codec
 from stepwell.model.errors import UnstorableValue
+from stepwell.model.ids import LARGEST_ID
 from stepwell.web.problems import HttpProblem
 
-BIGGEST_ID: Final = 2**63 - 1
 MOST_ROWS: Final = 200
 _WHOLE: Final = re.compile(r"-?[0-9]+")
 _MOMENT: Final = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})", re.I)
 
-Id = Annotated[int, Meta(ge=1, le=BIGGEST_ID)]
+Id = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 Limit = Annotated[int, Meta(ge=1, le=MOST_ROWS, description=f"Rows of the page, at most {MOST_ROWS}.")]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Why = Annotated[str, Meta(max_length=500, description="The reason, for the history.")] | None

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from stepwell.look.shown import shown_items, shown_operation
+from stepwell.model.ids import LARGEST_ID
 from stepwell.operate.operations.operations import Operation, PreviewCounts, Progress
 from stepwell.store.engine.operations import ActionCount, Item, OperationRow
 from stepwell.web.api.endpoint import Call, Table
@@ -48,7 +49,7 @@ class ItemsQuery(Struct):
     role: Literal["target", "also"] = "target"
     outcome: Literal["done", "refused", "changed"] | None = None
     expected: Literal["done", "refused"] | None = None
-    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    after: Annotated[int, Meta(ge=0, le=LARGEST_ID)] = 0
     limit: Limit = 100
 
 

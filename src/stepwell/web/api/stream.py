@@ -19,6 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from stepwell.model.errors import StepwellError
+from stepwell.model.ids import LARGEST_ID
 from stepwell.model.states import State
 from stepwell.store.engine import reading
 from stepwell.store.engine.reading import StepChange
@@ -38,7 +39,7 @@ MOST_STREAMS: Final = 32
 class StreamQuery(Struct):
     """Which changes to send; `after` is the id of a change."""
 
-    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    after: Annotated[int, Meta(ge=0, le=LARGEST_ID)] | None = None
     action: Name | None = None
     workflow: Uuid | None = None
     state: list[State] = []

@@ -10,18 +10,18 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from stepwell.app import Stepwell
 from stepwell.model.errors import StepwellError
+from stepwell.model.ids import LARGEST_ID
 from stepwell.web.site import Site
 from stepwell.web.visitor import Role
 
 # The ids of a table: the largest number of both databases has this many digits.
-_LARGEST: Final = 2**63 - 1
 
 
 def id_of(text: str) -> int | None:
     """The id of a row; None for a text that cannot be one."""
-    if len(text) > len(str(_LARGEST)) or not (text.isascii() and text.isdecimal()):
+    if len(text) > len(str(LARGEST_ID)) or not (text.isascii() and text.isdecimal()):
         return None
-    return int(text) if 0 < int(text) <= _LARGEST else None
+    return int(text) if 0 < int(text) <= LARGEST_ID else None
 
 
 def moment_of(text: str) -> datetime:
