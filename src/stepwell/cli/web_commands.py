@@ -78,7 +78,7 @@ def web(
     options = {"host": host, "port": port, "token_file": token_file, "hosts": allow_host, "read_only": read_only}
     with target.open() if app_name is None else load_named_app(target, app_name) as app:
         part = web_part(app, target.config, options)
-        with crew_of([part], stopping="Stopping.") as crew:
+        with crew_of([part, part.operations_part()], stopping="Stopping.") as crew:
             click.echo(f"Serving {target if app_name is None else app_name}. Ctrl-C or SIGTERM stops it.")
             announce_web(part, read_only=read_only)
             crew.run()

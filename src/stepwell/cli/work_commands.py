@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from stepwell.run.worker import Worker
     from stepwell.service.config import Config
     from stepwell.service.part import Part
-
-# Several may run on one machine: with the default port, the second one takes any that is free.
-PORT: Final = 7837
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -115,7 +112,7 @@ def up(target: Target, /, groups: tuple[str, ...], **options: Any) -> None:
 
     def beside(app: Stepwell) -> list[Part]:
         parts = _parts_beside_worker(app, target.config, dispatched, options["lease"])
-        return [*parts, _web_part(app, target.config)] if options["web"] else parts
+        return [*parts, *_web_parts(app, target.config)] if options["web"] else parts
 
     _work(target, options, beside)
 
@@ -127,10 +124,12 @@ def _parts_beside_worker(app: Stepwell, config: Config, groups: tuple[str, ...],
     return [*dispatching, *beside, *app.parts.of_main_processes()]
 
 
-def _web_part(app: Stepwell, config: Config) -> Part:
+def _web_parts(app: Stepwell, config: Config) -> list[Part]:
     from stepwell.cli.web_commands import web_part
 
-    return web_part(app, config, asdict(config.web), or_any_port=config.web.port == PORT)
+    # Several may run on one machine: if no port was configured, the second one takes any that is free.
+    server = web_part(app, config, asdict(config.web), or_any_port=config.origin("web.port").kind == "default")
+    return [server, server.operations_part()]
 
 
 @click.command()

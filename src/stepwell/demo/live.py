@@ -38,7 +38,7 @@ def stay_open(url: str, output: Output, seconds: float, program: str) -> None:
         web.listen_on(HOST, 0)
         worker = app.worker(executor="thread", slots=SLOTS, grace_seconds=LAST_ORDERS_SECONDS)
         dispatching = app.parts.of_dispatcher(app.dispatcher(lock_seconds=worker.row.alive_seconds))
-        beside = [app.parts.reaper(), app.parts.scheduler(), *app.main_processes.parts(), web]
+        beside = [app.parts.reaper(), app.parts.scheduler(), *app.main_processes.parts(), web, web.operations_part()]
         output.heading("The shop is open: watch it in a browser")
         announce_web(web, read_only=False)
         output.line(f"It closes in {seconds:g} s. Ctrl-C closes it now.")

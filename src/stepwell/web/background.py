@@ -1,61 +1,59 @@
-"""Operations that continue after their request was answered, each in a thread of its own."""
+"""Where the web application hands over operations that continue after their request was answered."""
 
 from __future__ import annotations
 
-import logging
 import threading
-from typing import Final
 
-from stepwell.model.errors import StepwellError
+from stepwell.operate.operations.operation_part import OperationPart
 from stepwell.operate.operations.operations import Operation
-
-_LOGGER: Final = logging.getLogger("stepwell.web")
-STOP_SECONDS: Final = 5.0
+from stepwell.service.crew import Crew
+from stepwell.service.part import Part
 
 
 class OperationRunner:
-    """Runs operations batch by batch. One that is stopped can be continued, in any process."""
+    """Runs operations in a part: beside the server, or, in a program that mounts the application, in its own crew.
+
+    That crew lasts as long as there is something to do. An operation that is stopped can be continued, in any process.
+    """
 
     def __init__(self) -> None:
-        self._stop = threading.Event()
+        self._part = OperationPart(self._end_own_crew)
         self._lock = threading.Lock()
-        self._threads: dict[int, threading.Thread] = {}
+        self._crew: Crew | None = None
+        self._thread: threading.Thread | None = None
+        self._is_beside_server = False
+
+    def beside_server(self) -> Part:
+        """The part, for a crew that runs it from now on."""
+        self._is_beside_server = True
+        return self._part
 
     def run(self, operation: Operation) -> None:
         """Run it, unless it runs here already."""
         with self._lock:
-            running = self._threads.get(operation.id)
-            if running is not None and running.is_alive():
-                return
-            name = f"stepwell-operation-{operation.id}"
-            self._threads[operation.id] = thread = threading.Thread(
-                target=self._run, args=(operation,), name=name, daemon=True
-            )
-            thread.start()
+            self._part.add(operation)
+            # After a fork, the thread of the parent is not alive here.
+            if not self._is_beside_server and (
+                self._crew is None or self._thread is None or not self._thread.is_alive()
+            ):
+                self._crew = Crew([self._part])
+                self._thread = threading.Thread(target=self._crew.run, name="stepwell-operations", daemon=True)
+                self._thread.start()
 
-    def _run(self, operation: Operation) -> None:
-        try:
-            while not self._stop.is_set():
-                pause = operation.round()
-                if pause is None:
-                    return
-                self._stop.wait(pause)
-        except StepwellError as error:
-            _LOGGER.warning("operation %d stopped; it can be continued: %s", operation.id, error)
-        except Exception:
-            _LOGGER.exception("operation %d stopped; it can be continued", operation.id)
+    def _end_own_crew(self) -> None:
+        with self._lock:
+            if self._crew is not None and self._part.is_idle():
+                self._crew.finish()
+                self._crew = None
 
     def wait(self) -> None:
         """Until those that run have ended."""
-        for thread in self._alive():
-            thread.join()
+        self._part.wait_until_idle()
 
     def close(self) -> None:
-        """Stop after the current batch."""
-        self._stop.set()
-        for thread in self._alive():
-            thread.join(STOP_SECONDS)
-
-    def _alive(self) -> list[threading.Thread]:
+        """Stop its own crew after the current batch."""
         with self._lock:
-            return list(self._threads.values())
+            crew, thread = self._crew, self._thread
+        if crew is not None and thread is not None:
+            crew.finish()
+            thread.join()

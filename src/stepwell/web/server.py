@@ -63,6 +63,10 @@ class WebPart(Part):
         number = self._socket.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{number}"
 
+    def operations_part(self) -> Part:
+        """Executes the operations that visitors start: for the same crew."""
+        return self.application.site.operations.beside_server()
+
     def round(self, wakes: Collection[Wake]) -> float:
         """Serves until it is stopped."""
         if self._is_stopping or self._socket is None:
