@@ -137,6 +137,14 @@ class Stepwell(Acting, Loadable):
         return Workflows(self)
 
     @once
+    def environment(self) -> str | None:
+        """The environment whose overrides of workflows apply, as configured; commands set what they have read."""
+        from stepwell.service.config import load_setting
+
+        name: str | None = load_setting("app.environment")
+        return name
+
+    @once
     def schedules(self) -> Schedules:
         """The schedules of the database."""
         from stepwell.schedule.schedules import Schedules

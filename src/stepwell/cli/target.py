@@ -60,6 +60,7 @@ class Target:
         """The app with the settings that it needs before it is opened."""
         app.database.max_connections = self.config.database.max_connections
         app.database.idle_seconds = self.config.database.idle_seconds
+        app.environment = self.config.app.environment
         app.scheduler_options = scheduler_options(self.config)
         app.redaction = app.redaction.with_names(self.config.redaction.names)
         if declare_queues:

@@ -207,8 +207,9 @@ class Workflow(Generic[C]):
     def template(self, environment: str | None = None) -> Template:
         """The template as it runs in an environment: the one of this process, if none is named."""
         declared = self.check()
-        name = self._workflows.environment if environment is None else environment
-        return self._environments.apply(name, declared, self._header, self._declarations)
+        if environment is None and self._environments:
+            environment = self._workflows.environment
+        return self._environments.apply(environment, declared, self._header, self._declarations)
 
     def start(
         self, context: C | Mapping[str, Any] | None = None, *, connection: Any = None, **request: Unpack[RequestOptions]

@@ -12,7 +12,6 @@ from stepwell.model.ids import uuids_like
 from stepwell.store.engine import workflows as verbs
 from stepwell.store.engine.workflows import ListedWorkflow
 from stepwell.workflow.declare.context import context_of
-from stepwell.workflow.declare.environments import VARIABLE
 from stepwell.workflow.declare.resolve import Header
 from stepwell.workflow.declare.words import suggestion, version_key
 from stepwell.workflow.live.check_live import LiveProblem, check_live
@@ -38,8 +37,8 @@ class Workflows:
 
     @property
     def environment(self) -> str | None:
-        """The environment whose overrides apply: `STEPWELL_ENV`, unless it was set."""
-        return self._environment or os.environ.get(VARIABLE) or None
+        """The environment whose overrides apply: the setting `app.environment` (`STEPWELL_ENV`), unless it was set."""
+        return self._environment or self.app.environment
 
     @environment.setter
     def environment(self, name: str | None) -> None:

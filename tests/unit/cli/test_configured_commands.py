@@ -49,6 +49,7 @@ idle_seconds = 4
 
 [app]
 name = "configured_shop:app"
+environment = "staging"
 queues = ["emails"]
 
 [worker]
@@ -162,8 +163,9 @@ class Made:
             made["idle_seconds"] = builder.database.idle_seconds
             return build(builder, settings)
 
-        def seen_listen(part: WebPart, host: str, port: int, **_: Any) -> None:
+        def seen_listen(part: WebPart, host: str, port: int, *, or_any: bool) -> None:
             made["web"] = (host, port, part.application.site)
+            made["or_any_port"] = or_any
 
         monkeypatch.setattr(WebPart, "listen_on", seen_listen)
         monkeypatch.setattr(stepwell.dispatch.dispatcher, "Dispatcher", SeenDispatcher)
@@ -233,6 +235,20 @@ def test_the_web_server_is_as_configured(folder: Path, made: dict[str, Any]) -> 
         None,
     ]
     assert site.app.redaction.is_secret("SSN")
+    assert site.app.workflows.environment == "staging"
+
+
+def test_up_takes_another_port_only_if_none_is_configured(folder: Path, made: dict[str, Any]) -> None:
+    name = '[app]\nname = "configured_shop:app"\n'
+    for text, variables, expected in (
+        (name, {}, (7837, True)),
+        (f"{name}[web]\nport = 7837\n", {}, (7837, False)),
+        (name, {"STEPWELL_WEB_PORT": "7837"}, (7837, False)),
+        (f"{name}[web]\nport = 7838\n", {}, (7838, False)),
+    ):
+        configure(folder, text)
+        run_bare("up", env=variables)
+        assert (made["web"][1], made["or_any_port"]) == expected
 
 
 def test_the_lock_of_a_dispatcher_is_as_long_as_the_lease_unless_it_is_set(folder: Path, made: dict[str, Any]) -> None:
@@ -392,8 +408,9 @@ def test_an_option_is_refused_like_the_setting(folder: Path, option: tuple[str, 
 def test_doctor_shows_what_is_not_the_default_and_where_it_was_set(folder: Path) -> None:
     configure(folder, "[worker]\nlease_seconds = 20\nslots = 4\n")
     run_bare("migrate")
-    shown = run_bare("doctor", env={"STEPWELL_WORKER_SLOTS": "6"}).stdout
-    assert "settings       worker.slots = 6 (STEPWELL_WORKER_SLOTS)\n" in shown
+    shown = run_bare("doctor", env={"STEPWELL_WORKER_SLOTS": "6", "STEPWELL_ENV": "staging"}).stdout
+    assert 'settings       app.environment = "staging" (STEPWELL_ENV)\n' in shown
+    assert "               worker.slots = 6 (STEPWELL_WORKER_SLOTS)\n" in shown
     assert "               worker.lease_seconds = 20 (stepwell.toml:2)\n" in shown
     configure(folder, "")
     assert "settings       all at their defaults\n" in run_bare("doctor").stdout

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell.model.errors import ConfigError, StepwellError
-from stepwell.service.config import Config, Setting, all_settings, load_config
+from stepwell.service.config import Config, Setting, all_settings, load_config, load_setting
 from stepwell.service.config.kinds import BadValue, Kind, as_toml
 from stepwell.service.config.names import Names, PerName
 from stepwell.service.config.numbers import Days, Seconds, Size, WholeNumber
@@ -129,6 +129,23 @@ def test_the_file_is_the_one_that_is_named_most_directly(load: Load, tmp_path: P
     assert load(STEPWELL_CONFIG="named.toml").worker.slots == 2
     config = load(None, Path("given.toml"), STEPWELL_CONFIG="named.toml")
     assert (config.worker.slots, str(config.origin("worker.slots"))) == (3, "given.toml:2")
+
+
+def test_one_setting_is_read_whatever_is_wrong_with_others(load: Load, tmp_path: Path) -> None:
+    path = tmp_path / "stepwell.toml"
+    path.write_text('[worker]\nslots = "four"\n[app]\nenvironment = "staging"\n[unknown]\n')
+    others = {"STEPWELL_WORKER_SLOT": "4", "STEPWELL_LOG_LEVEL": "loud"}
+    assert load_setting("app.environment", others) == "staging"
+    assert load_setting("app.environment", {**others, "STEPWELL_ENV": "production"}) == "production"
+    path.write_text("[app]\nenvironment = 3\n")
+    with pytest.raises(ConfigError, match=r"^stepwell.toml:2: \[app\] environment = 3: expected the name of an env"):
+        load_setting("app.environment", {})
+    path.write_text("[app")
+    with pytest.raises(ConfigError, match=r"^stepwell.toml:1: not valid TOML"):
+        load_setting("app.environment", {})
+    assert load_setting("app.environment", {"STEPWELL_ENV": "production"}) == "production"
+    path.unlink()
+    assert load_setting("app.environment", {}) is None
 
 
 def test_pyproject_is_not_read(load: Load, tmp_path: Path) -> None:

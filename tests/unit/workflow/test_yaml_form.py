@@ -103,7 +103,7 @@ def test_the_yaml_of_the_example_is_the_template_of_python(app: Stepwell) -> Non
     assert loaded.check().content_hash() == fulfil.check().content_hash()
 
 
-def test_an_environment_overrides_settings_but_not_the_hash(jobs: Stepwell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_overrides_settings_but_not_the_hash(jobs: Stepwell) -> None:
     text = EVERYTHING.replace("gate_ignored: 1", "expires: 1d")
     (workflow,) = jobs.workflows.load_yaml(text)
     base = workflow.template()
@@ -114,10 +114,29 @@ def test_an_environment_overrides_settings_but_not_the_hash(jobs: Stepwell, monk
     assert workflow.template("staging").step("approval").expires == 86_400
     assert workflow.template("unheard-of") == base
     assert base.content_hash() == production.content_hash() == workflow.check().content_hash()
-    monkeypatch.setenv("STEPWELL_ENV", "production")
+    jobs.workflows.environment = "production"
     assert workflow.template() == production
     jobs.workflows.environment = "staging"
     assert workflow.template().step("first").timeout == 60
+
+
+def test_the_environment_of_a_program_is_read_once_and_only_for_a_workflow_that_has_some(
+    jobs: Stepwell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stepwell.toml").write_text('[app]\nenvironment = "production"\n[unknown]\n')
+    (workflow,) = jobs.workflows.load_yaml(EVERYTHING.replace("gate_ignored: 1", "expires: 1d"))
+    (plain,) = jobs.workflows.load_yaml("name: plain\nsteps: []\n")
+    plain.template()
+    assert not Stepwell.environment.is_made(jobs)
+    production = workflow.template("production")
+    assert workflow.template() == production
+    monkeypatch.setenv("STEPWELL_ENV", "staging")
+    assert workflow.template() == production
+    jobs.workflows.environment = "staging"
+    assert workflow.template() == workflow.template("staging") != production
+    jobs.workflows.environment = None
+    assert workflow.template() == production
 
 
 def test_a_file_can_hold_several_workflows(jobs: Stepwell, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ reference  the table of settings in docs/configuration.md
 """
 
 from stepwell.service.config.config import Config, Origin
-from stepwell.service.config.reading import load_config
+from stepwell.service.config.reading import load_config, load_setting
 from stepwell.service.config.setting import Setting
 from stepwell.service.config.settings import all_settings
 
-__all__ = ["Config", "Origin", "Setting", "all_settings", "load_config"]
+__all__ = ["Config", "Origin", "Setting", "all_settings", "load_config", "load_setting"]

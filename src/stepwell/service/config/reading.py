@@ -40,9 +40,26 @@ def load_config(path: Path | None = None, environ: Mapping[str, str] = os.enviro
     except Unreadable as error:
         reading.problems.append(str(error))
     reading.read_environment(environ)
-    if reading.problems:
-        raise ConfigError(*map(escaped, reading.problems))
     return reading.config()
+
+
+def load_setting(name: str, environ: Mapping[str, str] = os.environ) -> Any:
+    """The value of one setting, for a program that no command has configured.
+
+    What is wrong with other settings is left to the commands: it is no reason for a program to fail.
+
+    >>> load_setting("app.environment", {"STEPWELL_ENV": "production"})
+    'production'
+    """
+    (setting,) = (setting for setting in all_settings() if setting.name == name)
+    reading = _Reading()
+    if not environ.get(setting.variable):
+        try:
+            reading.read_key(read_document(None, environ), setting)
+        except Unreadable as error:
+            reading.problems.append(str(error))
+    reading.read_variable(setting, environ)
+    return reading.config().value(name)
 
 
 class _Reading:
@@ -54,6 +71,9 @@ class _Reading:
         self._origins: dict[str, Origin] = {}
 
     def config(self) -> Config:
+        """What was read; raises `ConfigError` with all problems."""
+        if self.problems:
+            raise ConfigError(*map(escaped, self.problems))
         made = {section: struct(**self._values[section]) for section, struct in sections().items()}
         return Config(**made, origins=self._origins)
 
@@ -90,6 +110,12 @@ class _Reading:
                         found += self._read_value(document, setting, value)
         self.problems += [problem for _, problem in sorted(found, key=lambda item: item[0])]
 
+    def read_key(self, document: Document, setting: Setting) -> None:
+        """One setting of the file, whatever else is in it."""
+        table = document.tables.get(setting.section)
+        if isinstance(table, dict) and setting.key in table:
+            self.problems += [problem for _, problem in self._read_value(document, setting, table[setting.key])]
+
     def _read_value(self, document: Document, setting: Setting, value: object) -> list[tuple[int, str]]:
         place = (setting.section, setting.key)
         try:
@@ -104,14 +130,17 @@ class _Reading:
 
     def read_environment(self, environ: Mapping[str, str]) -> None:
         for setting in all_settings():
-            text = environ.get(setting.variable, "")
-            if not text:  # as in click: an empty variable counts as unset
-                continue
-            try:
-                self._set(setting, setting.kind.read_text(text), Origin("environment", setting.variable))
-            except BadValue as error:
-                self.problems += [problems.of_variable(setting, text, flaw) for flaw in error.flaws]
+            self.read_variable(setting, environ)
         self.problems += [problems.of_unknown_variable(name) for name in sorted(environ) if _is_misspelt(name)]
+
+    def read_variable(self, setting: Setting, environ: Mapping[str, str]) -> None:
+        text = environ.get(setting.variable, "")
+        if not text:  # as in click: an empty variable counts as unset
+            return
+        try:
+            self._set(setting, setting.kind.read_text(text), Origin("environment", setting.variable))
+        except BadValue as error:
+            self.problems += [problems.of_variable(setting, text, flaw) for flaw in error.flaws]
 
     def _set(self, setting: Setting, value: Any, origin: Origin) -> None:
         self._values[setting.section][setting.key] = value

@@ -65,6 +65,12 @@ class AppSettings:
         "The app with the jobs, as `module:variable`.",
         variable="STEPWELL_APP",
     )
+    environment: str | None = setting(
+        None,
+        Text(r"\S+", "the name of an environment, like production"),
+        "The environment whose overrides apply to the workflows that this process starts. Unset: none.",
+        variable="STEPWELL_ENV",
+    )
     queues: tuple[str, ...] = setting(
         (), Names(), "Queues in addition to default, priority, candles, indicators and one per host."
     )

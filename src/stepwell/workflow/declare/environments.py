@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -15,14 +15,15 @@ from stepwell.workflow.declare.settings import READERS, read_settings
 from stepwell.workflow.declare.words import problem_of_name, shown, suggestion
 from stepwell.workflow.template import Template
 
-VARIABLE: Final = "STEPWELL_ENV"
-
 
 class Environments:
     """Overrides by environment and step. They change settings, never the graph, and are not part of the hash."""
 
     def __init__(self, declared: Any) -> None:
         self._declared = {} if declared is None else declared
+
+    def __bool__(self) -> bool:
+        return bool(self._declared)
 
     def problems(self, header: Header, steps: Sequence[Declaration]) -> list[Problem]:
         """Everything that is wrong with the overrides themselves, and with the steps that they change."""
