@@ -26,7 +26,7 @@ def app(tmp_path: Path) -> Iterator[Stepwell]:
         ({"executor": "proces"}, "did you mean process"),
         ({"slots": 0}, "at least 1"),
         ({"slots": 2.0}, "whole number"),
-        ({"alive_seconds": 0.4}, "expected 0.5 to 86400 seconds"),  # as in stepwell.toml
+        ({"alive_seconds": 0.09}, "expected 0.1 to 86400 seconds"),  # as in stepwell.toml
         ({"alive_seconds": math.nan}, "expected .* seconds"),
         ({"alive_seconds": math.inf}, "expected .* seconds"),
         ({"grace_seconds": -1.0}, "expected .* seconds"),
