@@ -21,7 +21,7 @@ from stepwell.cli.trees import tree_lines
 from stepwell.cli.workflow_views import write_workflow, write_workflow_explanation, write_workflow_tree
 from stepwell.look.shown import shown_history, shown_logs, shown_row, shown_step
 from stepwell.model.ids import LARGEST_ID
-from stepwell.model.states import State
+from stepwell.model.states import FAILED
 from stepwell.model.step import Step
 from stepwell.store.filters import STATUSES
 
@@ -128,7 +128,7 @@ def _say_where_it_stopped(output: Output, page: Page) -> None:
 
 
 def _row(step: StepRow, now: datetime) -> list[Cell]:
-    why = step.error if step.state in (State.FAILED, State.STOPPED) else None
+    why = step.error if step.state in FAILED else None
     return [
         str(step.id),
         of_state(step.state),

@@ -13,7 +13,7 @@ from stepwell.cli.text import age, shorten, span
 from stepwell.cli.top_figures import Snapshot
 from stepwell.look import palette
 from stepwell.look.palette import Look
-from stepwell.model.states import State
+from stepwell.model.states import TROUBLE, State
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 # The minutes whose waits and run times are shown, like those of the pace.
@@ -43,7 +43,7 @@ def head(now: Snapshot, database: str, problem: str | None = None) -> list[list[
         (palette.CHILD_RUNNING, totals.child_running),
     ]
     concluded = [(palette.OF_STATE[state], totals.states[state]) for state in (State.COMPLETED, State.SKIPPED)]
-    ended = (State.FAILED, State.STOPPED, State.CANCELLED, State.NOT_RUNNABLE)
+    ended = [state for state in State if state in TROUBLE]
     lines: list[list[Span]] = [
         [("Stepwell", "bold"), (f"  {now.at:%Y-%m-%d %H:%M:%S} UTC  {shorten(database, 40)}", "bright_black")],
         ["Dispatching ", *breaker_line(now.breaker, now.at, as_age=True)],

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from stepwell.dispatch.lock import Survey
-from stepwell.model.states import FAILED, TERMINAL, State
+from stepwell.model.states import FAILED, TERMINAL, TROUBLE, State
 from stepwell.store import Change, Transaction
 from stepwell.store.engine import agenda, phases, ticks
 from stepwell.store.engine.ticks import Mark
@@ -107,7 +107,6 @@ def _near(states: Set[State], *, or_unchecked: bool = False) -> Callable[[Survey
     return has_work
 
 
-_ENDED_WITHOUT_CONCLUDING: Final = FAILED | {State.CANCELLED, State.NOT_RUNNABLE}
 _MAY_DECIDE_PARENT: Final = TERMINAL | {State.RUNNING}
 
 STATE_PHASES: Final = (
@@ -123,7 +122,7 @@ STATE_PHASES: Final = (
     StatePhase(
         6,
         "cascade_failures",
-        _near(_ENDED_WITHOUT_CONCLUDING | {State.PENDING}, or_unchecked=True),
+        _near(TROUBLE | {State.PENDING}, or_unchecked=True),
         _running(
             phases.fail_children,
             phases.mark_not_runnable_in_block,

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Final, TypeAlias
 
 from stepwell.look import palette
-from stepwell.model.states import State
+from stepwell.model.states import FAILED, State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import outlines, workflows
 from stepwell.store.engine.outlines import CensusRow, OutlineStep, WorkflowInList
@@ -32,7 +32,6 @@ MOST_KEPT: Final = 50
 
 Alike: TypeAlias = tuple[int | None, str, str]  # parent, name in the template, action
 _NEWEST: Final = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-_FAILED: Final = (State.FAILED, State.STOPPED)
 
 
 @dataclass(slots=True)
@@ -220,7 +219,7 @@ class Outline:
             )
         else:
             ids = self._database.read(lambda tx: outlines.ids_ended_below(tx, parent=root, limit=MOST_ENDED))
-        return [step for step in self.steps(ids).values() if step.state in _FAILED][:limit]
+        return [step for step in self.steps(ids).values() if step.state in FAILED][:limit]
 
     def in_flight(self, limit: int) -> list[OutlineStep]:
         """Dispatched and running steps of this workflow."""

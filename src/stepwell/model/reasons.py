@@ -1,6 +1,6 @@
 """Why a step is in its state: the values of `steps.reason` and of its history.
 
-They are part of the public schema. The SQL files repeat them as literals; a test compares the two.
+They are part of the public schema. In SQL they are literals, which a test compares with these.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ PARENT_SKIPPED: Final = "parent_skipped"
 PARENT_CANCELLED: Final = "parent_cancelled"
 PARENT_FAILED: Final = "parent_failed"
 PARENT_NOT_RUNNABLE: Final = "parent_not_runnable"
-CASCADED: Final = frozenset({PARENT_SKIPPED, PARENT_CANCELLED, PARENT_FAILED, PARENT_NOT_RUNNABLE})
+ENDED_WITH_PARENT: Final = (PARENT_SKIPPED, PARENT_CANCELLED, PARENT_FAILED, PARENT_NOT_RUNNABLE)
 
 PREDECESSOR_FAILED: Final = "predecessor_failed"
+CHILDREN_FAILED: Final = "children_failed"
+# What a tick ended because another step had ended.
+CASCADED: Final = (*ENDED_WITH_PARENT, PREDECESSOR_FAILED, CHILDREN_FAILED)
+
 DORMANT: Final = "dormant"
 PROMOTED: Final = "promoted"
-CHILDREN_FAILED: Final = "children_failed"
 CHILDREN_CONCLUDED: Final = "children_concluded"
 WAITING_FOR_CHILDREN: Final = "waiting_for_children"
 MAX_RETRIES_REACHED: Final = "max_retries_reached"
@@ -55,11 +58,9 @@ REVIVED: Final = "revived"
 OPERATOR: Final = "operator"
 
 # The engine uses these values itself: the same reason given by a job is prefixed with "job: ".
-ENGINE_REASONS: Final = CASCADED | {
-    PREDECESSOR_FAILED,
+ENGINE_REASONS: Final = frozenset(CASCADED) | {
     DORMANT,
     PROMOTED,
-    CHILDREN_FAILED,
     CHILDREN_CONCLUDED,
     WAITING_FOR_CHILDREN,
     MAX_RETRIES_REACHED,

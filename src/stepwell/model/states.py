@@ -36,6 +36,7 @@ UNFINISHED: Final = frozenset({State.PENDING, State.DISPATCHED, State.RUNNING})
 CONCLUDED: Final = frozenset({State.COMPLETED, State.SKIPPED})
 FAILED: Final = frozenset({State.FAILED, State.STOPPED})
 TERMINAL: Final = frozenset(State) - UNFINISHED
+TROUBLE: Final = TERMINAL - CONCLUDED  # ended without having concluded: `steps_trouble`
 
 
 class Mover(StrEnum):

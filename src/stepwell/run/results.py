@@ -10,7 +10,7 @@ from stepwell.define.registry import Registry
 from stepwell.define.signature import Signature
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError
-from stepwell.model.states import CONCLUDED, State
+from stepwell.model.states import CONCLUDED, FAILED, State
 from stepwell.model.step import StepRef
 from stepwell.store import Database
 from stepwell.store.engine import results
@@ -71,7 +71,7 @@ class Results(tuple[StepResult, ...]):
     @property
     def failed(self) -> Results:
         """Those that ended as Failed or Stopped."""
-        return Results(step for step in self if step.state in (State.FAILED, State.STOPPED))
+        return Results(step for step in self if step.state in FAILED)
 
 
 def read_related(database: Database, step: int, of: int | None) -> list[RelatedStep]:

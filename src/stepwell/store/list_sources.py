@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stepwell.model.states import State
+from stepwell.model.states import TROUBLE, State
 from stepwell.store.filters import Conditions, step_conditions
 
 _ON_AGENDA: Final = {State.DISPATCHED: "dispatched", State.RUNNING: "running"}
-_TROUBLE: Final = frozenset({State.FAILED, State.STOPPED, State.CANCELLED, State.NOT_RUNNABLE})
 # Filters by which `steps` has an index. (By relatable: only if the type is given.)
 _INDEXED: Final = ("id", "workflow", "block", "parent", "relatable_type")
 # Running steps whose own code is done: the parents of blocks with unfinished steps, one probe of an index for each, and
@@ -112,9 +111,9 @@ def source_of(dialect: str, filters: Mapping[str, Any]) -> Source:
         source.add("steps_trouble", name, list(value) if isinstance(value, list | tuple) else [value])
     elif "status" in filters:
         source.add("steps_agenda", "status", filters["status"])
-    elif "state" in filters and _TROUBLE.union(_ON_AGENDA).issuperset(filters["state"]):
+    elif "state" in filters and TROUBLE.union(_ON_AGENDA).issuperset(filters["state"]):
         states = set(filters["state"])
-        source.add("steps_trouble", "state", [str(state) for state in sorted(states & _TROUBLE)])
+        source.add("steps_trouble", "state", [str(state) for state in sorted(states & TROUBLE)])
         if on_agenda := [_ON_AGENDA[state] for state in sorted(states & _ON_AGENDA.keys())]:
             source.add("steps_agenda", "status", on_agenda)
         if State.RUNNING in states:

@@ -214,9 +214,9 @@ def test_the_reasons_in_sql_are_those_of_the_model() -> None:
     assert named - named_reasons() == set()
 
 
-def test_the_reasons_of_a_cascade_are_the_ones_that_the_triggers_know() -> None:
+def test_what_ended_with_its_parent_has_a_reason_that_the_triggers_know() -> None:
     listed = re.compile(r"NOT IN \(('parent_\w+'(?:,\s*'parent_\w+')*)\)")
     for dialect in ("sqlite", "postgres"):
         found = listed.findall(definitions(dialect))
         assert found, dialect
-        assert all(set(re.findall(r"\w+", item)) == set(reasons.CASCADED) for item in found), dialect
+        assert all(set(re.findall(r"\w+", item)) == set(reasons.ENDED_WITH_PARENT) for item in found), dialect

@@ -62,7 +62,7 @@ def _takes_room(arguments: str) -> str:
 def _unconcluded_entry(row: str) -> str:
     return (
         f'{row}.id, {row}.block_uuid, {row}.type, {row}."index", '
-        f"{row}.state NOT IN ('Pending', 'Dispatched', 'Running') AND {row}.lease_worker IS NULL, "
+        f"{row}.state NOT IN @unfinished AND {row}.lease_worker IS NULL, "
         f"CASE WHEN {row}.belongs_to = 'workflow' THEN {row}.workflow_id END"
     )
 

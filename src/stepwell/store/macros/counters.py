@@ -40,8 +40,7 @@ def _trouble(row: str) -> str:
         f"{row}.id, {row}.state, {row}.action, {row}.reason, "
         f"CASE WHEN {row}.fingerprint IS NOT NULL AND {row}.state = 'Failed' THEN {row}.fingerprint "
         f"ELSE {row}.action || ':' || coalesce({row}.reason, lower({row}.state)) END, "
-        f"CASE WHEN {row}.reason IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable', "
-        f"'predecessor_failed', 'children_failed') THEN 0 END, {row}.updated_at"
+        f"CASE WHEN {row}.reason IN @cascaded THEN 0 END, {row}.updated_at"
     )
 
 

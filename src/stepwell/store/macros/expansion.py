@@ -6,7 +6,17 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from stepwell.store.macros import agenda, counters, planner, syntax, tasks, transitions, values_of_sql, workflows
+from stepwell.store.macros import (
+    agenda,
+    counters,
+    planner,
+    states,
+    syntax,
+    tasks,
+    transitions,
+    values_of_sql,
+    workflows,
+)
 from stepwell.store.macros.macro import POSTGRES, SQLITE, Macro, Macros
 
 _MACRO: Final = re.compile(r"@(\w+)(\()?")
@@ -21,7 +31,7 @@ def _together(subjects: Iterable[Macros]) -> dict[str, Macro]:
     return found
 
 
-_OF_BOTH: Final = (agenda.MACROS, counters.MACROS, tasks.MACROS, transitions.MACROS, workflows.MACROS)
+_OF_BOTH: Final = (agenda.MACROS, counters.MACROS, states.MACROS, tasks.MACROS, transitions.MACROS, workflows.MACROS)
 _BY_DIALECT: Final = (planner.MACROS_OF, syntax.MACROS_OF, transitions.MACROS_OF, values_of_sql.MACROS_OF)
 SHARED_MACROS: Final = {
     dialect: _together([*_OF_BOTH, *(each[dialect] for each in _BY_DIALECT)]) for dialect in (SQLITE, POSTGRES)

@@ -26,7 +26,7 @@ SELECT w.id AS workflow_id, w.namespace, w.name, w.version, w.state,
        CASE
            WHEN w.state NOT IN ('pending', 'in_progress')
                THEN CASE WHEN sum(CASE WHEN s.parent_step_id IS NULL AND s.type = 'default'
-                                            AND s.state NOT IN ('Completed', 'Skipped') THEN 1 ELSE 0 END) > 0
+                                            AND s.state NOT IN @concluded THEN 1 ELSE 0 END) > 0
                          THEN 'blocked_by_failures' ELSE 'all_complete' END
            WHEN sum(CASE WHEN a.status IN ('dispatched', 'running') THEN 1 ELSE 0 END) > 0 THEN 'processing'
            WHEN sum(CASE WHEN a.status IN ('open', 'undecided') THEN 1 ELSE 0 END) > 0 THEN 'has_ready_steps'

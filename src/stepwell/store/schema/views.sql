@@ -25,10 +25,10 @@ SELECT s.id AS step_id,
            WHEN s.dependencies = 0 THEN true
            WHEN s.trigger_rule = 'all_concluded' THEN NOT EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
-               WHERE e.step_id = s.id AND (d.state NOT IN ('Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
+               WHERE e.step_id = s.id AND (d.state NOT IN @concluded OR d.lease_worker IS NOT NULL))
            WHEN s.trigger_rule = 'all_ended' THEN NOT EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
-               WHERE e.step_id = s.id AND (d.state IN ('Pending', 'Dispatched', 'Running') OR d.lease_worker IS NOT NULL))
+               WHERE e.step_id = s.id AND (d.state IN @unfinished OR d.lease_worker IS NOT NULL))
            -- any_concluded: the first that completed; or all have ended, and one was skipped.
            ELSE EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
@@ -38,7 +38,7 @@ SELECT s.id AS step_id,
                WHERE e.step_id = s.id AND d.state = 'Skipped' AND d.lease_worker IS NULL)
              AND NOT EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
-               WHERE e.step_id = s.id AND (d.state IN ('Pending', 'Dispatched', 'Running') OR d.lease_worker IS NOT NULL))
+               WHERE e.step_id = s.id AND (d.state IN @unfinished OR d.lease_worker IS NOT NULL))
        END AS dependencies_met,
        s.retries <= s.max_retries AS retries_left,
        NOT EXISTS (SELECT 1 FROM steps_paused_workflows w WHERE w.workflow_id = s.workflow_id) AS workflow_runs,
@@ -46,11 +46,11 @@ SELECT s.id AS step_id,
        EXISTS (
            SELECT 1 FROM steps_unconcluded u JOIN steps b ON b.id = u.step_id
            WHERE u.block_uuid = s.block_uuid AND u.type = s.type AND u."index" < s."index" AND u.ended
-             AND b.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+             AND b.state IN @troubled
        ) OR s.dependencies > 0 AND CASE s.trigger_rule
            WHEN 'all_concluded' THEN EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
-               WHERE e.step_id = s.id AND d.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+               WHERE e.step_id = s.id AND d.state IN @troubled
                  AND d.lease_worker IS NULL)
            WHEN 'any_concluded' THEN NOT EXISTS (
                SELECT 1 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id

@@ -12,7 +12,7 @@ SELECT w.id AS workflow_id,
                              AND h.reason = 'dormant'
                              AND EXISTS (SELECT 1 FROM steps_unconcluded x JOIN steps f ON f.id = x.step_id
                                          WHERE x.workflow_id = w.id AND x.ended AND x.block_uuid = w.id AND x.type = 'default'
-                                           AND f.state IN ('Failed', 'Stopped')))
+                                           AND f.state IN @failed))
                THEN 'in_progress'
            WHEN w.state = 'resolved_manually' THEN 'resolved_manually'
            WHEN w.cancelled_at IS NOT NULL THEN 'cancelled'
@@ -21,7 +21,7 @@ SELECT w.id AS workflow_id,
                             WHERE u.workflow_id = w.id AND u.block_uuid = w.id AND u.type = 'default') THEN 'complete'
            WHEN EXISTS (SELECT 1 FROM steps_unconcluded u JOIN steps f ON f.id = u.step_id
                         WHERE u.workflow_id = w.id AND u.block_uuid = w.id AND u.type = 'default'
-                          AND f.state IN ('Failed', 'Stopped')) THEN 'error'
+                          AND f.state IN @failed) THEN 'error'
            ELSE 'cancelled'
        END AS outcome
 FROM steps_workflows w;

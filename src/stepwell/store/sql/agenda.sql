@@ -15,7 +15,7 @@ SELECT u.step_id
 FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
              (SELECT min(x."index") FROM steps_unconcluded x
               WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
-      FROM steps_marks m JOIN steps d ON d.id = m.step_id AND d.state IN ('Completed', 'Skipped')
+      FROM steps_marks m JOIN steps d ON d.id = m.step_id AND d.state IN @concluded
       WHERE m."group" = :group
       GROUP BY d.block_uuid, d.type) AS front
 JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
@@ -63,7 +63,7 @@ SELECT u.step_id AS id
 FROM (SELECT d.block_uuid, d.type, min(d."index") AS done,
              (SELECT min(x."index") FROM steps_unconcluded x
               WHERE x.block_uuid = d.block_uuid AND x.type = d.type) AS level
-      FROM steps d WHERE d.id @in(:ids bigint) AND d.state IN ('Completed', 'Skipped')
+      FROM steps d WHERE d.id @in(:ids bigint) AND d.state IN @concluded
       GROUP BY d.block_uuid, d.type) AS front
 JOIN steps_unconcluded u ON u.block_uuid = front.block_uuid AND u.type = front.type AND u."index" = front.level
 WHERE front.level > front.done

@@ -35,7 +35,7 @@ DELETE FROM steps_trouble;
 
 -- name: list_trouble_again()!
 INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
-SELECT @trouble(s) FROM steps s WHERE s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');
+SELECT @trouble(s) FROM steps s WHERE s.state IN @troubled;
 
 -- name: running_by_group()
 -- Whose own code runs: as many as there are slots, and no more.

@@ -26,7 +26,7 @@ INSERT INTO @unconcluded
 SELECT @unconcluded_entry(steps)
 FROM steps
 WHERE (uuid = :block AND block_uuid = uuid OR block_uuid = :block AND block_uuid <> uuid)
-  AND placed AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
+  AND placed AND (state NOT IN @concluded OR lease_worker IS NOT NULL)
 ON CONFLICT DO NOTHING;
 
 -- name: mark_unchecked_successors(block, type, index)!
@@ -53,7 +53,7 @@ SELECT @unconcluded_entry(steps)
 FROM steps
 WHERE id BETWEEN :first AND :last AND (@array(:ids bigint) IS NULL OR @sqlite(true)@postgres(id = ANY(CAST(:ids AS bigint[]))))
   AND (parent_step_id IS NOT NULL OR block_uuid <> uuid)
-  AND state NOT IN ('Completed', 'Skipped')
+  AND state NOT IN @concluded
 ON CONFLICT DO NOTHING;
 
 -- name: add_to_agenda(first, last, ids, now)!

@@ -8,11 +8,11 @@ UPDATE job_executions SET
                           WHEN 'Completed' THEN 'SUCCESS' WHEN 'Skipped' THEN 'SUCCESS'
                           ELSE CASE WHEN s.reason = 'timed_out' THEN 'TIMEOUT' ELSE 'FAILED' END END,
     started_at = CASE WHEN s.attempts > 0 THEN coalesce(job_executions.started_at, s.started_at) END,
-    finished_at = CASE WHEN s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.completed_at END,
+    finished_at = CASE WHEN s.state NOT IN @unfinished THEN s.completed_at END,
     start_by = CASE WHEN s.state IN ('Pending', 'Dispatched', 'Skipped') AND s.attempts = 0 THEN job_executions.start_by END,
     retry_count = s.retries,
     error_message = CASE WHEN s.state = 'Completed' OR s.state = 'Skipped' AND s.attempts > 0 THEN s.last_error
-                         WHEN s.state IN ('Pending', 'Dispatched', 'Running') THEN CASE WHEN s.retries > 0 THEN s.last_error END
+                         WHEN s.state IN @unfinished THEN CASE WHEN s.retries > 0 THEN s.last_error END
                          ELSE coalesce(s.last_error, s.error_message, s.reason, s.state) END,
     result = CASE WHEN s.state = 'Completed' THEN CAST(s.response AS text) END
 FROM steps s

@@ -39,7 +39,7 @@ ORDER BY a.step_id LIMIT :most;
 WITH RECURSIVE up (leased_id, id, parent_step_id) AS (
     SELECT s.id, s.id, s.parent_step_id FROM steps s
     WHERE s.id @in(SELECT step_id FROM steps_agenda WHERE status = 'running') AND s.lease_worker IS NOT NULL
-      AND (s.state IN ('Failed', 'Stopped') OR s.state = 'Cancelled' AND s.reason = 'parent_cancelled')
+      AND (s.state IN @failed OR s.state = 'Cancelled' AND s.reason = 'parent_cancelled')
     UNION
     SELECT u.leased_id, p.id, p.parent_step_id FROM up u JOIN steps p ON p.id = u.parent_step_id
 )

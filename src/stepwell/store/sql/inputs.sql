@@ -14,7 +14,7 @@ ORDER BY block_uuid, element;
 -- Upstream steps and children of these steps that ended without having concluded.
 SELECT d.id, d.label, d.action, d.state, d.reason, d.error_message
 FROM step_dependencies e JOIN steps d ON d.id = e.depends_on_id
-WHERE e.step_id @in(:ids bigint) AND d.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+WHERE e.step_id @in(:ids bigint) AND d.state IN @troubled
 UNION
 SELECT c.id, c.label, c.action, c.state, c.reason, c.error_message
 FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND u.type = 'default'

@@ -46,7 +46,7 @@ WHERE state = 'Running' AND own_code_done_at IS NOT NULL AND lease_worker IS NOT
 
 -- name: invariant_3_ended_stays_ended()
 SELECT step_id AS id, 'it left ' || from_state || ' by ' || coalesce(actor, 'unknown actor') AS finding FROM step_transitions
-WHERE from_state IN ('Completed', 'Skipped')
+WHERE from_state IN @concluded
    OR from_state IN ('Failed', 'Stopped', 'Cancelled') AND substr(coalesce(actor, ''), 1, 9) <> 'operator:';
 
 -- name: invariant_4_no_step_is_lost()
@@ -73,17 +73,17 @@ FROM steps p @sqlite(INDEXED BY steps_parents_by_block)
 WHERE p.has_children AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u JOIN steps c ON c.id = u.step_id
                   WHERE u.block_uuid = p.child_block_uuid AND NOT u.ended
-                    AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL))
+                    AND (c.state IN @unfinished OR c.lease_worker IS NOT NULL))
   AND NOT EXISTS (SELECT 1 FROM steps_marks m JOIN steps c ON c.id = m.step_id
                   WHERE m."group" = p."group" AND (c.id = p.id OR c.parent_step_id = p.id))
   AND NOT EXISTS (SELECT 1 FROM steps_dispatcher d WHERE d."group" = p."group" AND d.lock_owner IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
-                  AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL));
+                  AND (c.state IN @unfinished OR c.lease_worker IS NOT NULL));
 
 -- name: invariant_5_parent_after_children()
 SELECT p.id, 'it is Completed but its child ' || c.id || ' is ' || c.state AS finding
 FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
-WHERE p.state = 'Completed' AND c.state IN ('Pending', 'Dispatched', 'Running');
+WHERE p.state = 'Completed' AND c.state IN @unfinished;
 
 -- name: invariant_4_links_agree()
 SELECT c.id, 'its block is not the child block of its parent ' || c.parent_step_id AS finding
@@ -106,7 +106,7 @@ SELECT p.id, 'its history has it Completed before its child ' || c.id AS finding
 FROM steps p JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
 WHERE p.state = 'Completed' AND p.reason = 'children_concluded' AND c.type = 'default'
   AND (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = p.id)
-      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = c.id AND t.to_state IN ('Completed', 'Skipped'))
+      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = c.id AND t.to_state IN @concluded)
 UNION ALL
 SELECT c.id, 'its history has it Running before its parent ' || c.parent_step_id FROM steps c
 WHERE c.parent_step_id IS NOT NULL
@@ -117,7 +117,7 @@ SELECT s.id, 'its history has it Running before its dependency ' || e.depends_on
 FROM step_dependencies e JOIN steps s ON s.id = e.step_id
 WHERE s.trigger_rule = 'all_concluded'
   AND (SELECT min(t.at) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')
-      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = e.depends_on_id AND t.to_state IN ('Completed', 'Skipped'))
+      < (SELECT max(t.at) FROM step_transitions t WHERE t.step_id = e.depends_on_id AND t.to_state IN @concluded)
 UNION ALL
 SELECT id, 'its history has it Running before the index before its own had concluded'
 FROM (SELECT id, started, started_as, lag(created) OVER blocks AS joined, lag(created_as) OVER blocks AS joined_as,
@@ -127,7 +127,7 @@ FROM (SELECT id, started, started_as, lag(created) OVER blocks AS joined, lag(cr
                    min((SELECT min(t.id) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')) AS started_as,
                    min((SELECT min(t.at) FROM step_transitions t WHERE t.step_id = s.id AND t.to_state = 'Running')) AS started,
                    max((SELECT max(t.at) FROM step_transitions t
-                        WHERE t.step_id = s.id AND t.to_state IN ('Completed', 'Skipped'))) AS ended
+                        WHERE t.step_id = s.id AND t.to_state IN @concluded)) AS ended
             FROM steps s WHERE s.block_uuid <> s.uuid GROUP BY s.block_uuid, s.type, s."index") AS levels
       WINDOW blocks AS (PARTITION BY block_uuid, type ORDER BY "index")) AS level
 WHERE started < ended_before AND (joined < started OR joined = started AND joined_as < started_as);
@@ -156,8 +156,8 @@ GROUP BY state, action, queue, "group", hostname, child, throttled HAVING sum(sa
 -- name: invariant_8_trouble_agrees()
 SELECT s.id, 'it is ' || s.state || ', but `steps_trouble` says ' || coalesce(t.state, 'nothing') AS finding
 FROM steps s LEFT JOIN steps_trouble t ON t.step_id = s.id
-WHERE s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND (t.state IS NULL OR t.state <> s.state OR t.action <> s.action)
+WHERE s.state IN @troubled AND (t.state IS NULL OR t.state <> s.state OR t.action <> s.action)
 UNION ALL
 SELECT t.step_id, '`steps_trouble` says that it is ' || t.state || ', but it is ' || coalesce(s.state, 'deleted')
 FROM steps_trouble t LEFT JOIN steps s ON s.id = t.step_id
-WHERE s.id IS NULL OR s.state NOT IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable');
+WHERE s.id IS NULL OR s.state NOT IN @troubled;

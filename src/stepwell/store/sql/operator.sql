@@ -16,7 +16,7 @@ WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
 
 -- name: fail_by_hand(id, actor, reason, now)
 UPDATE steps SET @to('Failed'), reason = :reason, last_error = NULL, completed_at = :now
-WHERE id = :id AND state IN ('Pending', 'Dispatched', 'Running')
+WHERE id = :id AND state IN @unfinished
 @changes;
 
 -- name: stop_by_hand(id, actor, reason, now)
@@ -86,7 +86,7 @@ FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN 
 WHERE p.id @in(:ids bigint)
   AND (c.state IN ('Failed', 'Cancelled', 'NotRunnable')
        AND c.reason IN ('parent_failed', 'parent_cancelled', 'parent_not_runnable')
-       OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN ('Failed', 'Stopped')
+       OR p.own_code_done_at IS NOT NULL AND c.type = 'default' AND c.state IN @failed
        OR c.state = 'NotRunnable' AND c.reason = 'predecessor_failed'
           AND NOT (SELECT r.unsatisfiable FROM step_readiness r WHERE r.step_id = c.id));
 
@@ -140,7 +140,7 @@ UPDATE steps SET
     dispatch_after = CASE WHEN CAST(:keep_plan AS boolean) AND lease_token = 0 AND dispatch_after > :now THEN dispatch_after END,
     is_throttled = false, started_at = NULL, completed_at = NULL, duration = NULL, error_message = NULL,
     last_error = NULL, error_stack_trace = NULL, fingerprint = NULL
-WHERE id @in(:ids bigint) AND state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+WHERE id @in(:ids bigint) AND state IN @troubled
 @changes;
 
 -- name: recheck_dependents(ids)!
@@ -212,6 +212,6 @@ WHERE id @in(:ids uuid) AND state IN ('error', 'cancelled')
 -- Every step that ended without concluding, but for dormant handlers, and the state of its parent.
 SELECT s.id, s.parent_step_id, p.state AS parent_state
 FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id LEFT JOIN steps p ON p.id = s.parent_step_id
-WHERE u.workflow_id = :workflow AND s.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+WHERE u.workflow_id = :workflow AND s.state IN @troubled
   AND coalesce(s.reason, '') <> 'dormant'
 ORDER BY s.id;

@@ -53,7 +53,7 @@ WITH RECURSIVE needed (id, child_block_uuid) AS (
     WHERE m."group" = :group
       AND EXISTS (SELECT 1 FROM steps_unconcluded x JOIN steps f ON f.id = x.step_id
                   WHERE x.block_uuid = h.block_uuid AND x.type = 'default' AND x.ended
-                    AND f.state IN ('Failed', 'Stopped'))
+                    AND f.state IN @failed)
       AND (h.parent_step_id IS NULL
            OR EXISTS (SELECT 1 FROM steps p
                       WHERE p.id = h.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL))
@@ -81,7 +81,7 @@ WHERE state = 'NotRunnable' AND id @in(
     SELECT s.id
     FROM step_dependencies e JOIN steps s ON s.id = e.step_id LEFT JOIN steps p ON p.id = s.parent_step_id
     WHERE e.depends_on_id @in(:ids bigint) AND s.reason = 'predecessor_failed'
-      AND (p.id IS NULL OR p.state IN ('Pending', 'Dispatched', 'Running'))
+      AND (p.id IS NULL OR p.state IN @unfinished)
     UNION
     SELECT s.id
     FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid JOIN steps s ON s.id = u.step_id
@@ -93,18 +93,18 @@ WHERE state = 'NotRunnable' AND id @in(
 WITH RECURSIVE below (id, child_block_uuid) AS (
     SELECT c.id, c.child_block_uuid
     FROM steps_marks m
-    JOIN steps p ON p.id = m.step_id AND p.state IN ('Failed', 'Stopped')
+    JOIN steps p ON p.id = m.step_id AND p.state IN @failed
     JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid
-    JOIN steps c ON c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running')
+    JOIN steps c ON c.id = u.step_id AND c.state IN @unfinished
     WHERE m."group" = :group
     UNION
     SELECT u.step_id, (SELECT c.child_block_uuid FROM steps c
-                       WHERE c.id = u.step_id AND c.state IN ('Pending', 'Dispatched', 'Running'))
+                       WHERE c.id = u.step_id AND c.state IN @unfinished)
     FROM below b CROSS JOIN steps_unconcluded u
     WHERE u.block_uuid = b.child_block_uuid
 )
 UPDATE steps SET @to('Failed'), reason = 'parent_failed', completed_at = :now
-WHERE id @in(SELECT id FROM below) AND state IN ('Pending', 'Dispatched', 'Running')
+WHERE id @in(SELECT id FROM below) AND state IN @unfinished
 @changes;
 
 -- name: mark_not_runnable_in_block(group, actor, now)
@@ -113,7 +113,7 @@ WHERE state = 'Pending' AND id @in(
     SELECT u.step_id
     FROM (SELECT f.block_uuid, f.type, min(f."index") AS first
           FROM steps_marks m
-          JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+          JOIN steps f ON f.id = m.step_id AND f.state IN @troubled
                       AND f.lease_worker IS NULL
           WHERE m."group" = :group
           GROUP BY f.block_uuid, f.type) AS failed
@@ -132,7 +132,7 @@ WHERE state = 'Pending' AND id @in(
 WITH RECURSIVE unsatisfiable (id) AS (
     SELECT s.id
     FROM steps_marks m
-    JOIN steps f ON f.id = m.step_id AND f.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
+    JOIN steps f ON f.id = m.step_id AND f.state IN @troubled
                 AND f.lease_worker IS NULL
     JOIN step_dependencies e ON e.depends_on_id = f.id
     JOIN steps s ON s.id = e.step_id AND s.state = 'Pending'
@@ -212,5 +212,5 @@ WHERE id @in(:ids bigint) AND state = 'Running' AND own_code_done_at IS NOT NULL
     SELECT 1 FROM steps_unconcluded x JOIN steps h ON h.id = x.step_id
     WHERE x.block_uuid = steps.child_block_uuid AND x.type = 'resolve-exception' AND h.reason = 'dormant'
       AND EXISTS (SELECT 1 FROM steps_unconcluded y JOIN steps f ON f.id = y.step_id
-                  WHERE y.block_uuid = x.block_uuid AND y.type = 'default' AND f.state IN ('Failed', 'Stopped')))
+                  WHERE y.block_uuid = x.block_uuid AND y.type = 'default' AND f.state IN @failed))
 @changes;

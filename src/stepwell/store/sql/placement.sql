@@ -28,12 +28,12 @@ LIMIT 1;
 -- name: workflow_graph(workflow)
 -- The steps that may still wait for others, for cycle detection.
 SELECT id, label, action, parent_step_id, block_uuid, type, "index" FROM steps
-WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state NOT IN ('Completed', 'Skipped');
+WHERE (uuid = :workflow OR workflow_id = :workflow AND workflow_id <> uuid) AND state NOT IN @concluded;
 
 -- name: workflow_edges(workflow)
 SELECT e.step_id, e.depends_on_id FROM steps s JOIN step_dependencies e ON e.step_id = s.id
 WHERE (s.uuid = :workflow OR s.workflow_id = :workflow AND s.workflow_id <> s.uuid)
-  AND s.state NOT IN ('Completed', 'Skipped');
+  AND s.state NOT IN @concluded;
 
 -- name: lock_steps(ids, uuids)
 SELECT id, uuid, label, action, state, reason, type, "group", workflow_id, priority, parent_step_id, block_uuid,

@@ -73,8 +73,8 @@ JOIN steps_task_dependencies d ON d.task_id = t.id
 JOIN steps_tasks e ON e.task_class = d.depends_on
 JOIN steps es ON es.id = e.step_id
 WHERE t.id @in(:ids bigint)
-  AND (es.state IN ('Pending', 'Dispatched', 'Running') OR es.lease_worker IS NOT NULL
-       OR es.state IN ('Completed', 'Skipped')
+  AND (es.state IN @unfinished OR es.lease_worker IS NOT NULL
+       OR es.state IN @concluded
           AND (SELECT max(x.id) FROM step_transitions x WHERE x.step_id = es.id)
               > coalesce((SELECT max(x.id) FROM step_transitions x
                           WHERE x.step_id = t.step_id
@@ -85,7 +85,7 @@ ORDER BY t.id, e.id;
 SELECT t.id AS task_id, s.id AS step_id, s.action, s.arguments, s.label, s.queue, s.priority, s.max_retries, s.timeout,
        s.cooldown, s.relatable_type, s.relatable_id, s.concurrency_key, s.concurrency_limit
 FROM steps_tasks t JOIN steps s ON s.id = t.step_id
-WHERE t.id @in(:ids bigint) AND s.state IN ('Completed', 'Skipped') AND s.lease_worker IS NULL
+WHERE t.id @in(:ids bigint) AND s.state IN @concluded AND s.lease_worker IS NULL
 ORDER BY t.id;
 
 -- name: succeed(task_id, step_id)!

@@ -24,10 +24,10 @@ SELECT EXISTS (
     SELECT 1 FROM steps s
     WHERE s.relatable_type = :relatable_type AND s.relatable_id = :relatable_id
       AND (:any_action OR s.action @in(:actions text))
-      AND (s.state IN ('Pending', 'Dispatched', 'Running')
-           OR EXISTS (SELECT 1 FROM steps r WHERE r.uuid = s.workflow_id AND r.state IN ('Pending', 'Dispatched', 'Running'))
+      AND (s.state IN @unfinished
+           OR EXISTS (SELECT 1 FROM steps r WHERE r.uuid = s.workflow_id AND r.state IN @unfinished)
            OR EXISTS (SELECT 1 FROM steps w WHERE w.workflow_id = s.workflow_id AND w.workflow_id <> w.uuid
-                      AND w.state IN ('Pending', 'Dispatched', 'Running')))
+                      AND w.state IN @unfinished))
 ) AS live;
 
 -- name: history(step_id)

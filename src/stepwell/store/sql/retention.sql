@@ -24,14 +24,14 @@ ORDER BY id @postgres(FOR UPDATE SKIP LOCKED);
 -- Every step of these workflows, and whether it may go. It stays while it is the live step of a task of a main process, the
 -- parent of a row of plain SQL that has not been placed, or a handler that the next tick promotes.
 SELECT s.id, coalesce(s.workflow_id, s.uuid) AS workflow_id,
-       s.state NOT IN ('Pending', 'Dispatched', 'Running') AND s.lease_worker IS NULL AND s.updated_at < :before
+       s.state NOT IN @unfinished AND s.lease_worker IS NULL AND s.updated_at < :before
        AND NOT EXISTS (SELECT 1 FROM steps_tasks t WHERE t.step_id = s.id)
        AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.parent_step_id = s.id
                        AND coalesce(c.workflow_id, c.uuid) <> coalesce(s.workflow_id, s.uuid))
        AND NOT (s.type = 'resolve-exception' AND s.parent_step_id IS NULL AND coalesce(s.reason, '') = 'dormant'
                 AND EXISTS (SELECT 1 FROM steps_unconcluded u JOIN steps f ON f.id = u.step_id
                             WHERE u.block_uuid = s.block_uuid AND u.type = 'default' AND u.ended
-                              AND f.state IN ('Failed', 'Stopped'))) AS settled,
+                              AND f.state IN @failed)) AS settled,
        s.idempotency_key IS NOT NULL AND s.created_at >= :keys_before AS promised
 FROM steps s
 WHERE s.uuid @in(:workflows uuid) OR s.workflow_id @in(:workflows uuid) AND s.workflow_id <> s.uuid

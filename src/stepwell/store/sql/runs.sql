@@ -29,7 +29,7 @@ reason = CASE WHEN has_children THEN 'waiting_for_children' END,
     lease_worker = NULL, lease_deadline = NULL
 
 -- name: workflows_of_ended(ids)
-SELECT DISTINCT workflow_id FROM steps WHERE id @in(:ids bigint) AND state NOT IN ('Pending', 'Dispatched', 'Running');
+SELECT DISTINCT workflow_id FROM steps WHERE id @in(:ids bigint) AND state NOT IN @unfinished;
 
 -- name: finish(id, token, response, error, stack, duration, actor, now)
 -- Own code done: Completed, or Running until the children have concluded. Without a response, the recorded one is kept.
@@ -161,5 +161,5 @@ WHERE @holder;
 -- The process of a step that was cancelled, skipped or failed from outside has ended.
 UPDATE steps SET @release, updated_at = :now, changed_from = state
 WHERE id = :id AND lease_token = :token AND lease_worker IS NOT NULL
-  AND state NOT IN ('Pending', 'Dispatched', 'Running')
+  AND state NOT IN @unfinished
 @changes;

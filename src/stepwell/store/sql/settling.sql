@@ -20,7 +20,7 @@ WHERE id @in(:ids uuid)
 UPDATE steps_workflows SET cancelled_at = NULL
 WHERE id @in(:ids uuid) AND cancelled_at IS NOT NULL
   AND EXISTS (SELECT 1 FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
-              WHERE u.workflow_id = steps_workflows.id AND NOT u.ended AND s.state IN ('Pending', 'Dispatched', 'Running'));
+              WHERE u.workflow_id = steps_workflows.id AND NOT u.ended AND s.state IN @unfinished);
 
 -- name: lock_for_new_steps(id)
 -- Until this transaction ends, the workflow cannot settle.

@@ -5,18 +5,18 @@
 SELECT p.id, 'all its children have ended, but nothing marks it' AS finding FROM steps p
 WHERE p."group" = :group AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM steps c WHERE c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
-                  AND (c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL))
+                  AND (c.state IN @unfinished OR c.lease_worker IS NOT NULL))
 UNION
 SELECT p.id, 'it has ended, but some of its children have not' FROM steps p
 JOIN steps c ON c.block_uuid = p.child_block_uuid AND c.block_uuid <> c.uuid
 WHERE p."group" = :group
   AND (p.state IN ('Skipped', 'Cancelled') AND c.state IN ('Pending', 'Dispatched', 'Running', 'NotRunnable')
-       OR p.state IN ('Failed', 'Stopped') AND c.state IN ('Pending', 'Dispatched', 'Running')
+       OR p.state IN @failed AND c.state IN @unfinished
        OR p.state = 'NotRunnable' AND c.state = 'Pending')
 UNION
 SELECT f.id, 'it failed, but the handlers of its block are still dormant' FROM steps f
 JOIN steps h ON h.uuid = f.block_uuid AND h.block_uuid = h.uuid OR h.block_uuid = f.block_uuid AND h.block_uuid <> h.uuid
-WHERE f."group" = :group AND f.type = 'default' AND f.state IN ('Failed', 'Stopped') AND f.lease_worker IS NULL
+WHERE f."group" = :group AND f.type = 'default' AND f.state IN @failed AND f.lease_worker IS NULL
   AND h.type = 'resolve-exception' AND h.state = 'NotRunnable' AND h.reason = 'dormant'
   AND coalesce(h.parent_step_id, 0) = coalesce(f.parent_step_id, 0)
   AND (h.parent_step_id IS NULL OR EXISTS (SELECT 1 FROM steps p WHERE p.id = h.parent_step_id AND p.state = 'Running'
@@ -55,8 +55,8 @@ WHERE a."group" = :group AND a.status = 'gate' AND NOT (r.parent_ready AND r.ord
 SELECT u.step_id AS id, 'it is ' || s.state || ', but its block entry is outdated' AS finding
 FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
 WHERE s."group" = :group
-  AND (s.state IN ('Completed', 'Skipped') AND s.lease_worker IS NULL
-       OR u.ended <> (s.state NOT IN ('Pending', 'Dispatched', 'Running') AND s.lease_worker IS NULL))
+  AND (s.state IN @concluded AND s.lease_worker IS NULL
+       OR u.ended <> (s.state NOT IN @unfinished AND s.lease_worker IS NULL))
 UNION
 SELECT u.step_id, 'its block entry has the wrong block, type, index or workflow' FROM steps_unconcluded u JOIN steps s ON s.id = u.step_id
 WHERE s."group" = :group
@@ -65,7 +65,7 @@ WHERE s."group" = :group
 UNION
 SELECT s.id, 'it is ' || s.state || ', but has no block entry' FROM steps s
 WHERE s."group" = :group AND s.placed AND (s.parent_step_id IS NOT NULL OR s.block_uuid <> s.uuid)
-  AND (s.state NOT IN ('Completed', 'Skipped') OR s.lease_worker IS NOT NULL)
+  AND (s.state NOT IN @concluded OR s.lease_worker IS NOT NULL)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.step_id = s.id);
 
 -- name: wrong_workflow_states()
@@ -82,13 +82,13 @@ WHERE NOT EXISTS (SELECT 1 FROM steps_marks m WHERE m."group" = s."group");
 -- name: repair_block_entry(id)!
 INSERT INTO @unconcluded
 SELECT @unconcluded_entry(steps)
-FROM steps WHERE id = :id AND (state NOT IN ('Completed', 'Skipped') OR lease_worker IS NOT NULL)
+FROM steps WHERE id = :id AND (state NOT IN @concluded OR lease_worker IS NOT NULL)
 ON CONFLICT (step_id) DO UPDATE SET block_uuid = excluded.block_uuid, type = excluded.type, "index" = excluded."index",
     ended = excluded.ended, workflow_id = excluded.workflow_id;
 
 -- name: delete_block_entry(id)!
 DELETE FROM steps_unconcluded WHERE step_id = :id AND step_id @in(
-    SELECT id FROM steps WHERE id = :id AND state IN ('Completed', 'Skipped') AND lease_worker IS NULL);
+    SELECT id FROM steps WHERE id = :id AND state IN @concluded AND lease_worker IS NULL);
 
 -- name: delete_agenda_entry(id)!
 DELETE FROM steps_agenda WHERE step_id = :id;

@@ -108,7 +108,7 @@ UPDATE steps_dispatcher SET current_tick_id = :tick WHERE "group" = :group AND l
 -- name: marks_of_group(group)
 -- `belongs_to` is for what plain SQL may have ended, which only steps of declared workflows tell: each of them leaves a mark.
 SELECT m.id, m.step_id, s.state, s.workflow_id,
-       CASE WHEN s.belongs_to = 'workflow' AND s.state NOT IN ('Pending', 'Dispatched', 'Running') THEN s.belongs_to END AS belongs_to
+       CASE WHEN s.belongs_to = 'workflow' AND s.state NOT IN @unfinished THEN s.belongs_to END AS belongs_to
 FROM steps_marks m LEFT JOIN steps s ON s.id = m.step_id WHERE m."group" = :group;
 
 -- name: pending_work(group, now)

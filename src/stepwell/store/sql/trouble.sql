@@ -6,7 +6,7 @@ SELECT f.fingerprint, f.action, f.reason, f.number, f.newest_step, f.first_at, f
 FROM (SELECT t.fingerprint, min(t.action) AS action, min(t.reason) AS reason, count(*) AS number, max(t.step_id) AS newest_step,
              min(t.ended_at) AS first_at, max(t.ended_at) AS last_at
       FROM steps_trouble t
-      WHERE t.state IN ('Failed', 'Stopped') AND t.cause IS NULL AND (@time(:since) IS NULL OR t.ended_at >= :since)
+      WHERE t.state IN @failed AND t.cause IS NULL AND (@time(:since) IS NULL OR t.ended_at >= :since)
       GROUP BY t.fingerprint ORDER BY max(t.ended_at) DESC, t.fingerprint LIMIT :limit) AS f
 JOIN steps s ON s.id = f.newest_step
 ORDER BY f.last_at DESC, f.fingerprint;
@@ -16,7 +16,7 @@ SELECT f.fingerprint, f.action, f.reason, f.number, f.newest_step, f.first_at, f
 FROM (SELECT t.fingerprint, min(t.action) AS action, min(t.reason) AS reason, count(*) AS number, max(t.step_id) AS newest_step,
              min(t.ended_at) AS first_at, max(t.ended_at) AS last_at
       FROM steps_trouble t
-      WHERE t.state IN ('Failed', 'Stopped') AND t.cause IS NULL AND t.fingerprint = :fingerprint
+      WHERE t.state IN @failed AND t.cause IS NULL AND t.fingerprint = :fingerprint
       GROUP BY t.fingerprint) AS f
 JOIN steps s ON s.id = f.newest_step;
 
@@ -31,10 +31,10 @@ WHERE b.cause IS NOT NULL GROUP BY t.fingerprint;
 -- name: unresolved(limit)
 -- Steps that a cascade ended, and the step before each of them in that cascade; NULL if it is not in trouble any more.
 SELECT t.step_id,
-       CASE WHEN t.reason IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable') THEN s.parent_step_id
+       CASE WHEN t.reason IN @ended_with_parent THEN s.parent_step_id
             WHEN t.reason = 'children_failed'
             THEN (SELECT c.step_id FROM steps_unconcluded u JOIN steps_trouble c ON c.step_id = u.step_id
-                  WHERE u.block_uuid = s.child_block_uuid AND u.type = 'default' AND u.ended AND c.state IN ('Failed', 'Stopped')
+                  WHERE u.block_uuid = s.child_block_uuid AND u.type = 'default' AND u.ended AND c.state IN @failed
                     AND coalesce(c.reason, '') <> 'parent_failed'
                   ORDER BY u."index", c.step_id LIMIT 1)
             ELSE coalesce((SELECT min(p.step_id) FROM step_dependencies e JOIN steps_trouble p ON p.step_id = e.depends_on_id

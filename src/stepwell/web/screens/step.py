@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from stepwell.app import Stepwell
-from stepwell.model.states import State, is_legal
+from stepwell.model.states import FAILED, State, is_legal
 from stepwell.model.step import Step, Transition
 from stepwell.web.draw.spans import WORDS, spans_of
 from stepwell.web.draw.timeline import draw_life
@@ -72,7 +72,7 @@ def _attempts(history: list[Transition]) -> int:
 
 def _alike(app: Stepwell, step: Step) -> Any:
     """The cause of a failure, if there is one: how many others have it."""
-    if step.state not in (State.FAILED, State.STOPPED):
+    if step.state not in FAILED:
         return None
     return app.figures.cause_of(step.id)
 

@@ -12,12 +12,10 @@ from stepwell.look import palette
 from stepwell.look.palette import Look
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import TreeNode
-from stepwell.model.states import State
+from stepwell.model.states import CONCLUDED, FAILED, State
 from stepwell.model.step import Step
 from stepwell.model.workflow_states import WorkflowState
 from stepwell.store.engine.outlines import OutlineStep
-
-_BAD = (State.FAILED, State.STOPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ def of_step(step: Step | OutlineStep, children: tuple[Node, ...] = ()) -> Node:
             step.state, is_throttled=step.is_throttled, own_code_done=step.own_code_done_at is not None
         ),
         word=str(step.state),
-        note=(error if step.state in _BAD else step.reason) or "",
+        note=(error if step.state in FAILED else step.reason) or "",
         parent=step.parent_step_id,
         type=step.type,
         index=step.index,
@@ -109,7 +107,6 @@ def state_of(states: Counter[State]) -> str:
     found = {state for state, number in states.items() if number}
     if any(not state.is_terminal for state in found):
         return WorkflowState.IN_PROGRESS
-    concluded = {State.COMPLETED, State.SKIPPED}
-    if found <= concluded:
+    if found <= CONCLUDED:
         return WorkflowState.COMPLETE
-    return WorkflowState.CANCELLED if found <= {*concluded, State.CANCELLED} else WorkflowState.ERROR
+    return WorkflowState.CANCELLED if found <= CONCLUDED | {State.CANCELLED} else WorkflowState.ERROR

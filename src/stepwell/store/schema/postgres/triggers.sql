@@ -147,15 +147,15 @@ BEGIN
         SELECT id, CASE WHEN is_claim_of_open THEN 'Dispatched' ELSE changed_from END,
                CASE WHEN legal THEN state ELSE steps_reject_transition(changed_from, state, actor) END,
                reason, actor, updated_at, attempts,
-               CASE WHEN state IN ('Failed', 'Stopped') OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
+               CASE WHEN state IN @failed OR changed_from = 'Running' AND state IN ('Pending', 'Completed')
                     THEN last_error END
         FROM changed WHERE changed_from <> state
     )
     SELECT count(*) FILTER (WHERE leased AND state = 'Running' AND changed_from <> 'Running'),
            bool_or(state = 'Pending' AND changed_from <> 'Pending'),
            -- Others look at the end of a step, at that of its own code, and at its return from an end.
-           bool_or(connected AND (state NOT IN ('Pending', 'Dispatched', 'Running') OR state = 'Running' AND own_code_done
-                                  OR changed_from NOT IN ('Pending', 'Dispatched', 'Running'))),
+           bool_or(connected AND (state NOT IN @unfinished OR state = 'Running' AND own_code_done
+                                  OR changed_from NOT IN @unfinished)),
            bool_or(state NOT IN ('Running', 'Completed', 'Pending', 'Dispatched', 'Skipped')
                    OR changed_from NOT IN ('Running', 'Completed', 'Pending', 'Dispatched', 'Skipped'))
     INTO claimed, has_returned, has_ended, has_troubled FROM changed;
@@ -178,17 +178,17 @@ BEGIN
     IF has_ended THEN
         WITH changed AS MATERIALIZED (
             SELECT n.id, n."group", n.state, n.reason, n.has_dependents, n.has_children, n.parent_step_id, n.own_code_done_at,
-                   n.state NOT IN ('Pending', 'Dispatched', 'Running') AS is_terminal, n.lease_worker
+                   n.state NOT IN @unfinished AS is_terminal, n.lease_worker
             FROM new_rows n
             WHERE n.changed_from IS NOT NULL AND (n.has_dependents OR n.has_children OR n.parent_step_id IS NOT NULL)
         ), concluded AS (
             DELETE FROM steps_unconcluded u USING changed c
-            WHERE u.step_id = c.id AND c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
+            WHERE u.step_id = c.id AND c.state IN @concluded AND c.lease_worker IS NULL
               AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
         ), ended AS (
             UPDATE steps_unconcluded u SET ended = c.is_terminal AND c.lease_worker IS NULL FROM changed c
             WHERE u.step_id = c.id AND (c.parent_step_id IS NOT NULL OR c.has_dependents)
-              AND NOT (c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL)
+              AND NOT (c.state IN @concluded AND c.lease_worker IS NULL)
               AND u.ended <> (c.is_terminal AND c.lease_worker IS NULL)
         )
         INSERT INTO steps_marks ("group", step_id)
@@ -196,19 +196,19 @@ BEGIN
         WHERE "group" IS NOT NULL
           -- A leaf that a cascade ended decides nothing; one with `has_children` may just have been given a child.
           AND (has_dependents OR has_children
-               OR coalesce(reason, '') NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
+               OR coalesce(reason, '') NOT IN @ended_with_parent)
           AND (is_terminal OR state = 'Running' AND own_code_done_at IS NOT NULL);
     END IF;
     IF has_troubled THEN
         INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
         SELECT @trouble(n) FROM new_rows n
-        WHERE n.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND n.changed_from <> n.state
+        WHERE n.state IN @troubled AND n.changed_from <> n.state
         ON CONFLICT (step_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, fingerprint = excluded.fingerprint,
             cause = excluded.cause, ended_at = excluded.ended_at;
         DELETE FROM steps_trouble t
         WHERE t.step_id = ANY(ARRAY(SELECT n.id FROM new_rows n
-                                    WHERE n.changed_from IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
-                                      AND n.state NOT IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')));
+                                    WHERE n.changed_from IN @troubled
+                                      AND n.state NOT IN @troubled));
     END IF;
     RETURN NULL;
 END $$;

@@ -19,7 +19,7 @@ SELECT c.id,
        CASE WHEN t.is_last THEN c.state ELSE 'Dispatched' END,
        CASE WHEN t.is_last THEN c.reason END,
        c.actor, c.updated_at, c.attempts - (NOT t.is_last),
-       CASE WHEN c.state IN ('Failed', 'Stopped') OR c.from_state = 'Running' AND c.state IN ('Pending', 'Completed')
+       CASE WHEN c.state IN @failed OR c.from_state = 'Running' AND c.state IN ('Pending', 'Completed')
             THEN c.last_error END
 FROM @changed_rows CROSS JOIN (SELECT false AS is_last UNION ALL SELECT true) AS t
 WHERE c.from_state <> c.state
@@ -46,7 +46,7 @@ ON CONFLICT (step_id) DO UPDATE SET status = excluded.status, due_at = excluded.
 -- effect: conclude_in_block (concludes, releases)
 DELETE FROM steps_unconcluded
 WHERE step_id IN (SELECT c.id FROM @changed_rows
-                  WHERE c.state IN ('Completed', 'Skipped') AND c.lease_worker IS NULL
+                  WHERE c.state IN @concluded AND c.lease_worker IS NULL
                     AND (c.parent_step_id IS NOT NULL OR c.has_dependents));
 
 -- effect: end_in_block (fails, releases)
@@ -54,12 +54,12 @@ WHERE step_id IN (SELECT c.id FROM @changed_rows
 -- SQLite would read the whole table for it.)
 UPDATE steps_unconcluded SET ended = true
 WHERE NOT ended AND step_id IN (SELECT c.id FROM @changed_rows
-                                WHERE c.state NOT IN ('Pending', 'Dispatched', 'Running') AND c.lease_worker IS NULL);
+                                WHERE c.state NOT IN @unfinished AND c.lease_worker IS NULL);
 
 -- effect: reopen_in_block (returns)
 UPDATE steps_unconcluded SET ended = false
 WHERE ended AND step_id IN (SELECT c.id FROM @changed_rows
-                            WHERE c.state IN ('Pending', 'Dispatched', 'Running') OR c.lease_worker IS NOT NULL);
+                            WHERE c.state IN @unfinished OR c.lease_worker IS NOT NULL);
 
 -- effect: mark (waits, concludes, fails, releases)
 -- A leaf that a cascade ended decides nothing; one with `has_children` may just have been given a child.
@@ -68,8 +68,8 @@ SELECT c."group", c.id FROM @changed_rows
 WHERE c."group" IS NOT NULL
   AND (c.has_dependents OR c.has_children
        OR c.parent_step_id IS NOT NULL AND coalesce(c.reason, '')
-          NOT IN ('parent_skipped', 'parent_cancelled', 'parent_failed', 'parent_not_runnable'))
-  AND (c.state NOT IN ('Pending', 'Dispatched', 'Running') OR c.state = 'Running' AND c.own_code_done_at IS NOT NULL);
+          NOT IN @ended_with_parent)
+  AND (c.state NOT IN @unfinished OR c.state = 'Running' AND c.own_code_done_at IS NOT NULL);
 
 -- effect: tally (dispatches, alone)
 -- The batches of `claim` and `finish_many` tally in Python, which knows these columns already: `store/engine/tallying.py` (measured: GROUP BY
@@ -87,11 +87,11 @@ GROUP BY c.from_state, c.state, c.action, c.queue, c."group", c.parent_step_id I
 INSERT INTO steps_trouble (step_id, state, action, reason, fingerprint, cause, ended_at)
 SELECT @trouble(c)
 FROM @changed_rows
-WHERE c.state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable') AND c.from_state <> c.state
+WHERE c.state IN @troubled AND c.from_state <> c.state
 ON CONFLICT (step_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, fingerprint = excluded.fingerprint,
     cause = excluded.cause, ended_at = excluded.ended_at;
 
 -- effect: leave_trouble (mends)
 DELETE FROM steps_trouble
-WHERE step_id IN (SELECT c.id FROM @changed_rows WHERE c.from_state IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable')
-                  AND c.state NOT IN ('Failed', 'Stopped', 'Cancelled', 'NotRunnable'));
+WHERE step_id IN (SELECT c.id FROM @changed_rows WHERE c.from_state IN @troubled
+                  AND c.state NOT IN @troubled);

@@ -6,7 +6,7 @@ WITH RECURSIVE chain (id, whole) AS (
     SELECT s.id, s.state = 'Running' AND s.own_code_done_at IS NOT NULL FROM steps s WHERE s.id @in(:ids bigint)
     UNION
     SELECT behind.id, behind.whole
-    FROM chain c JOIN steps s ON s.id = c.id AND s.state NOT IN ('Completed', 'Skipped') CROSS JOIN LATERAL (
+    FROM chain c JOIN steps s ON s.id = c.id AND s.state NOT IN @concluded CROSS JOIN LATERAL (
         SELECT s.parent_step_id AS id, false AS whole
         WHERE s.parent_step_id IS NOT NULL
           AND NOT EXISTS (SELECT 1 FROM steps p WHERE p.id = s.parent_step_id AND p.state = 'Running' AND p.own_code_done_at IS NOT NULL)
@@ -21,7 +21,7 @@ WITH RECURSIVE chain (id, whole) AS (
         SELECT e.depends_on_id, true FROM step_dependencies e
         WHERE e.step_id = s.id AND s.dependencies > 0 AND (s.state <> 'Running' OR s.own_code_done_at IS NULL)
           AND EXISTS (SELECT 1 FROM steps d WHERE d.id = e.depends_on_id
-                      AND (d.state NOT IN ('Completed', 'Skipped') OR d.lease_worker IS NOT NULL))
+                      AND (d.state NOT IN @concluded OR d.lease_worker IS NOT NULL))
         UNION ALL
         (SELECT x.step_id, true FROM steps_unconcluded x
          WHERE x.block_uuid = s.child_block_uuid
