@@ -127,6 +127,29 @@ def test_a_hidden_tab_asks_nothing_and_catches_up_at_once(page: Page) -> None:
     assert len(asked) >= 1
 
 
+def test_a_form_is_not_live_and_never_stale(page: Page) -> None:
+    page.clock.install()
+    page.goto("./schedules/new")
+    page.clock.run_for(20_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "frozen")
+    expect(page.locator("#live .text")).to_have_text("not live")
+    expect(page.locator("body")).not_to_have_class("stale")
+
+
+def test_an_idle_tab_is_live_between_its_rare_polls_and_asks_at_once_when_its_reader_returns(page: Page) -> None:
+    page.clock.install()
+    page.goto("./groups")
+    page.clock.fast_forward(3_700_000)
+    with page.expect_response("**/groups"):
+        page.clock.run_for(31_000)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    for _ in range(25):
+        page.clock.run_for(1_000)
+        assert page.locator("#live").get_attribute("data-state") == "live"
+    with page.expect_response("**/groups"):
+        page.keyboard.press("j")
+
+
 def test_eight_tabs_are_all_live(new_page: NewPage, shop: Shop) -> None:
     first = new_page()
     tabs = [first, *(new_page(first.context) for _ in range(7))]
@@ -146,7 +169,7 @@ def test_a_server_that_is_gone_leaves_the_page_and_one_that_returns_makes_it_liv
     served.stop()
     try:
         expect(page.locator("#live")).to_have_attribute("data-state", "stale", timeout=12_000)
-        expect(page.locator("#live .text")).to_contain_text("retrying")
+        expect(page.locator("#live .text")).to_have_text(re.compile(r"as of \d\d:\d\d:\d\d, \d+ s ago; retrying"))
         expect(page.get_by_role("heading", name="Workers")).to_be_visible()
     finally:
         served.start()

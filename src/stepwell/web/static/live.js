@@ -1,7 +1,7 @@
 // @ts-check
 // Keeps the page current: a visible tab asks for its own address as a fragment, with the tag of what it has.
 import { morph } from "./morph.js";
-import { noteServerClock, showTimes } from "./times.js";
+import { noteServerClock, onServerClock, showTimes, textOf } from "./times.js";
 
 const EVERY_MS = 2000;
 const IDLE_EVERY_MS = 30_000; // after an hour without input
@@ -14,11 +14,25 @@ let held = false;
 let asking = false;
 let lastInput = Date.now();
 let lastAnswer = Date.now();
+let visibleSince = Date.now();
 /** @type {number | undefined} */
 let timer;
 
+/** A form or a preview: what it shows must not change below the reader. */
+function isFrozen() {
+  return document.querySelector("main[data-live='off']") !== null;
+}
+
 function isPaused() {
-  return held || document.querySelector("main[data-live='off']") !== null;
+  return held || isFrozen();
+}
+
+function isIdle() {
+  return Date.now() - lastInput > IDLE_AFTER_MS;
+}
+
+function interval() {
+  return isIdle() ? IDLE_EVERY_MS : EVERY_MS;
 }
 
 /**
@@ -35,11 +49,11 @@ function show(state, text) {
 }
 
 function showAge() {
-  const seconds = Math.round((Date.now() - lastAnswer) / 1000);
-  if (held) show("held", "held");
-  else if (Date.now() - lastAnswer > 2.5 * EVERY_MS && !document.hidden) {
-    const at = new Date(lastAnswer).toLocaleTimeString();
-    show("stale", `as of ${at}, ${seconds} s ago; retrying`);
+  if (isFrozen()) show("frozen", "not live");
+  else if (held) show("held", "held");
+  else if (Date.now() - Math.max(lastAnswer, visibleSince) > 2.5 * interval() && !document.hidden) {
+    const at = textOf(onServerClock(lastAnswer), "moment");
+    show("stale", `as of ${at}, ${Math.round((Date.now() - lastAnswer) / 1000)} s ago; retrying`);
   }
 }
 
@@ -100,8 +114,7 @@ export async function ask() {
 
 function schedule() {
   clearTimeout(timer);
-  const idle = Date.now() - lastInput > IDLE_AFTER_MS;
-  timer = setTimeout(round, idle ? IDLE_EVERY_MS : EVERY_MS);
+  timer = setTimeout(round, interval());
 }
 
 async function round() {
@@ -111,6 +124,7 @@ async function round() {
 }
 
 export function toggleHold() {
+  if (isFrozen()) return;
   held = !held;
   show(held ? "held" : "live", held ? "held" : "live");
   if (!held) void ask();
@@ -121,15 +135,22 @@ export function hold() {
   if (!held) toggleHold();
 }
 
+/** A reader who returns to an idle tab sees what is new at once. */
+function onInput() {
+  const wasIdle = isIdle();
+  lastInput = Date.now();
+  if (wasIdle) void round();
+}
+
 export function startLive() {
-  for (const kind of ["pointerdown", "keydown", "scroll"]) {
-    addEventListener(kind, () => { lastInput = Date.now(); }, { passive: true });
-  }
+  for (const kind of ["pointerdown", "keydown", "scroll"]) addEventListener(kind, onInput, { passive: true });
   document.addEventListener("visibilitychange", () => {
+    visibleSince = Date.now();
     if (!document.hidden) void round();
   });
   document.getElementById("live")?.addEventListener("click", toggleHold);
   setInterval(showAge, 1000);
+  showAge();
   schedule();
 }
 

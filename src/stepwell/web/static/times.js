@@ -12,6 +12,14 @@ export function serverNow() {
   return Date.now() + offsetMs;
 }
 
+/**
+ * @param {number} milliseconds A moment of the browser's clock.
+ * @returns {Date} The same by the server's clock.
+ */
+export function onServerClock(milliseconds) {
+  return new Date(milliseconds + offsetMs);
+}
+
 /** @returns {string | undefined} The zone to show; undefined is the browser's own. */
 export function zone() {
   const asked = new URLSearchParams(location.search).get("tz");
