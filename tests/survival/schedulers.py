@@ -7,13 +7,15 @@ This process forks them and replaces those that die, until every slot is decided
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 import signal
+import struct
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from stepwell import Stepwell
 from stepwell.store.postgres.transaction import PostgresTransaction
@@ -23,30 +25,63 @@ PROCESSES = 8
 SCHEDULES, MINUTES = 20, 10
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 END = FIRST + timedelta(minutes=MINUTES, seconds=30)
-SPEED = 150.0  # a minute takes 0.4 s
+SPEED = 150.0  # a minute takes 0.4 s, or as long as the slowest process needs for a round
+STEP_SECONDS = 3.0  # by which time goes on
 DEATHS = 16  # of which each process makes at most one
 # Those of the transaction that decides slots.
 KILLS = {"lock_due", "insert_executions", "link_executions", "insert_slots", "advance"}
 
 
-class FastClock:
-    """The same time in every process."""
+class SharedNumbers:
+    """Numbers that forked processes share."""
 
-    def __init__(self, started: float) -> None:
-        self._started = started
+    def __init__(self, count: int) -> None:
+        self._memory = mmap.mmap(-1, 8 * count)
+
+    def __getitem__(self, index: int) -> float:
+        value: float = struct.unpack_from("d", self._memory, 8 * index)[0]
+        return value
+
+    def __setitem__(self, index: int, value: float) -> None:
+        struct.pack_into("d", self._memory, 8 * index, value)
+
+
+class FastClock:
+    """The same time in every process. It waits at each minute until every process has made a round in it."""
+
+    def __init__(self) -> None:
+        self._seconds: Final = SharedNumbers(1)
+        self._rounds: Final = SharedNumbers(PROCESSES)
+        self._waits_for: set[int] = set()
 
     def now(self) -> datetime:
-        return FIRST + timedelta(seconds=(time.time() - self._started) * SPEED)
+        return FIRST + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        return (time.time() - self._started) * SPEED
+        return self._seconds[0]
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds / SPEED)
 
+    def note_round(self, process: int) -> None:
+        """Called by each scheduler: it has made one more round."""
+        self._rounds[process] += 1
 
-def app_on(url: str, started: float) -> Stepwell:
-    app = Stepwell(url, clock=FastClock(started))
+    def step(self) -> None:
+        """Called by the process that forked them."""
+        self._waits_for = {number for number in self._waits_for if self._rounds[number] < 2}
+        before, after = self._seconds[0] // 60, (self._seconds[0] + STEP_SECONDS) // 60
+        if after > before:
+            if self._waits_for:
+                return
+            for number in range(PROCESSES):
+                self._rounds[number] = 0  # of two rounds, one began after this
+            self._waits_for = set(range(PROCESSES))
+        self._seconds[0] += STEP_SECONDS
+
+
+def app_on(url: str, clock: FastClock) -> Stepwell:
+    app = Stepwell(url, clock=clock)
 
     @app.job()
     def report() -> None: ...
@@ -54,7 +89,7 @@ def app_on(url: str, started: float) -> Stepwell:
     return app
 
 
-def schedule(url: str, started: float, number: int, dies_after: int | None) -> None:
+def schedule(url: str, clock: FastClock, number: int, dies_after: int | None) -> None:
     """One scheduler, which dies after this many statements that decide slots."""
     left = dies_after
 
@@ -73,17 +108,18 @@ def schedule(url: str, started: float, number: int, dies_after: int | None) -> N
     for kind in (SqliteTransaction, PostgresTransaction):
         for name in ("query", "change"):
             setattr(kind, name, dying(getattr(kind, name)))
-    with app_on(url, started) as app:
+    with app_on(url, clock) as app:
         scheduler = app.schedules.scheduler()
         while app.database.now() < END:
             pause = scheduler.round().pause
-            app.clock.sleep(min(pause, 5.0 + number))
+            clock.note_round(number)
+            clock.sleep(min(pause, 5.0 + number))
 
 
 def main(url: str, seed: int) -> None:
     draw = random.Random(seed)
-    started = time.time()
-    with app_on(url, started) as app:
+    clock = FastClock()
+    with app_on(url, clock) as app:
         for number in range(SCHEDULES):
             app.schedules.create(f"s{number}", "* * * * *", "report", who="test", misfire="all", misfire_limit=1_000)
     deaths = 0
@@ -95,11 +131,15 @@ def main(url: str, seed: int) -> None:
             dies_after = draw.randint(1, 8) if deaths + len(running) < DEATHS else None
             if (pid := os.fork()) == 0:
                 try:
-                    schedule(url, started, number, dies_after)
+                    schedule(url, clock, number, dies_after)
                 finally:
                     os._exit(0)
             running[pid] = number
-        pid, status = os.wait()
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            clock.step()
+            time.sleep(STEP_SECONDS / SPEED)
+            continue
         number = running.pop(pid)
         if os.WIFSIGNALED(status):
             deaths += 1
