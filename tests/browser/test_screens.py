@@ -73,3 +73,31 @@ def test_a_page_is_readable_without_script(new_page: NewPage, shop: Shop, screen
     assert "state=Completed" in page.url
     page.goto(".")
     page.get_by_role("link", name="Failed", exact=False).first.click()
+
+
+def test_a_phone_folds_the_filters_and_keeps_what_acts_on_ticked_rows_in_reach(new_page: NewPage, shop: Shop) -> None:
+    page = new_page(viewport={"width": 390, "height": 844})
+    page.goto("./steps")
+    expect(page.get_by_label("queue")).to_be_hidden()
+    page.locator("summary", has_text="Filters").click()
+    page.get_by_label("queue").fill("mail")
+    page.get_by_role("button", name="Filter", exact=True).click()
+    expect(page.get_by_label("queue")).to_be_visible()  # it says what is filtered
+    page.locator("tbody input[type=checkbox]").first.check()
+    bar = page.locator(".bulk").bounding_box()
+    navigation = page.locator("#phone-nav").bounding_box()
+    assert bar is not None
+    assert navigation is not None
+    assert bar["y"] + bar["height"] <= navigation["y"]
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("./steps")
+    expect(page.get_by_label("queue")).to_be_visible()
+
+
+def test_the_life_of_a_step_fits_a_phone_and_says_how_long_each_part_took(new_page: NewPage, shop: Shop) -> None:
+    page = new_page(viewport={"width": 390, "height": 844})
+    page.goto(f"./steps/{shop.hostile}")
+    life = page.get_by_role("region", name="Life")
+    assert life.locator(".table-scroll").evaluate("each => each.scrollWidth === each.clientWidth")
+    expect(life.locator(".spans")).to_contain_text("attempt 4")
+    expect(life.locator(".spans li", has_text="delayed").first).to_contain_text(" s")

@@ -47,12 +47,15 @@ class HostFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     `pending`, `throttled` (a part of it) and `dispatched` are the steps that it could run: those in the lanes that its
     live workers serve. A lane that several hosts serve counts for each of them, so these must not be added up.
+
+    `slots_in_use` are the runs that occupy a slot of a live worker: a parent that only waits for its children does not.
     """
 
     host: str
     alive: bool
     workers: int
     slots: int
+    slots_in_use: int
     last_seen: datetime | None
     running: int
     child_running: int

@@ -72,7 +72,7 @@ OF_WORKFLOW_STATE: Final[dict[WorkflowState, Look]] = {
     WorkflowState.CANCELLED: CANCELLED,
     WorkflowState.RESOLVED_MANUALLY: SKIPPED,
 }
-# What executions of schedules and rows of the slot ledger look like.
+# What executions of schedules, rows of the slot ledger and operations look like.
 OF_OUTCOME: Final[dict[str, Look]] = {
     "PENDING": PENDING,
     "RUNNING": RUNNING,
@@ -81,6 +81,8 @@ OF_OUTCOME: Final[dict[str, Look]] = {
     "SKIPPED": SKIPPED,
     "TIMEOUT": STOPPED,
     "fired": COMPLETED,
+    "running": RUNNING,
+    "done": COMPLETED,
     "skipped": SKIPPED,
 }
 

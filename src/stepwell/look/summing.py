@@ -95,6 +95,7 @@ def _of_host(
         alive=bool(alive),
         workers=len(alive),
         slots=sum(row.slots for row in workers if row.alive),
+        slots_in_use=sum(row.running for row in workers if row.alive),
         last_seen=max((row.heartbeat_at for row in workers), default=None),
         running=on_host["Running"],
         child_running=on_host["child_running"],

@@ -1,6 +1,8 @@
-"""Numbers and durations in words, the same for drawings and screens."""
+"""Numbers, durations and reasons in words, the same for drawings and screens."""
 
 from __future__ import annotations
+
+from stepwell.model.reasons import ENGINE_REASONS
 
 
 def span(seconds: float) -> str:
@@ -17,6 +19,15 @@ def span(seconds: float) -> str:
         if seconds < limit:
             return f"{int(seconds / size)} {unit}"
     return f"{int(seconds / 86_400)} d"
+
+
+def reason_words(reason: str | None) -> str:
+    """A reason of the engine as words; one that a job gave stays as it is.
+
+    >>> reason_words("max_retries_reached"), reason_words("job: see_ticket_12"), reason_words(None)
+    ('max retries reached', 'job: see_ticket_12', '')
+    """
+    return reason.replace("_", " ") if reason in ENGINE_REASONS else reason or ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -38,6 +38,20 @@ def test_a_host_has_what_it_runs_and_what_its_workers_could_run(engine: Engine) 
         runner._run(claim)
 
 
+def test_a_parent_that_waits_for_its_children_is_in_no_slot(engine: Engine) -> None:
+    engine.plant("root(one)")
+    with engine.worker() as runner:
+        for claim in engine.claim(runner, "root"):
+            runner._run(claim)
+        [waiting] = engine.app.figures.hosts()
+        engine.tick()
+        [child] = runner.claim(1)
+        [both] = engine.app.figures.hosts()
+        runner._run(child)
+    assert (waiting.running, waiting.slots_in_use) == (1, 0)
+    assert (both.running, both.slots_in_use) == (2, 1)
+
+
 def test_only_classes_with_running_or_dispatched_steps_are_active(engine: Engine) -> None:
     engine.plant("one")
     engine.app.enqueue("nobody knows it")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,15 @@ from stepwell import Stepwell, current_step
 from stepwell.model.states import State
 from stepwell.testing import ManualClock
 from stepwell.web import Role, Visitor, application
+from stepwell.web.screens import deploy as gate
 from stepwell.web.screens.asked import Asked, View
+from stepwell.web.screens.last_hour import pauses
 from stepwell.web.screens.overview import overview
 from stepwell.web.screens.pages import Pages
 from stepwell.web.screens.templating import FOLDER
 from tests.browser.screens import screens_of
 from tests.browser.shop import HOSTILE, Shop, open_shop
+from tests.conformance.support.engine import Engine
 from tests.conformance.web.support import client, web
 
 SAME_SITE = {"sec-fetch-site": "same-origin"}
@@ -90,6 +94,38 @@ def test_an_action_needs_the_token_of_its_visitor(app: Stepwell) -> None:
     assert app.step(step).state is State.PENDING
     elsewhere = client.post("/breaker/resume", data={"csrf": token, "next": "//evil.example/"})
     assert elsewhere.headers["location"] == "/step-dispatcher/"
+
+
+def test_the_charts_show_when_dispatching_was_off(app: Stepwell, clock: ManualClock) -> None:
+    page = client_of(app)
+    assert 'class="gap"' not in page.get("/").text
+    clock.advance(3_600)
+    app.breaker.pause("ann", "too long ago")
+    clock.advance(7_200)
+    off = clock.now()
+    app.breaker.resume("ann")
+    clock.advance(600)
+    app.breaker.pause("ann", "deploy 4.2")
+    clock.advance(300)
+    now = clock.now()
+    minutes = [timedelta(minutes=number) for number in (5, 15, 60)]
+    assert pauses(app, now - minutes[2], now) == [(now - minutes[0], now), (now - minutes[2], off)]
+    shown = client_of(app).get("/").text
+    assert shown.count('class="gap"') == 2 * 4
+    assert "dispatching was off" in shown
+
+
+def test_the_deploy_gate_promises_no_moment_for_steps_that_it_has_not_read(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "usual_of", lambda app, action: (1.0, 2.0))
+    engine.plant("one, two, three")
+    with engine.worker():
+        engine.tick()
+        engine.app.breaker.pause("ann", "deploy 4.2")
+        assert "Safe about" in client_of(engine.app).get("/deploy").text
+        monkeypatch.setattr(gate, "DISPATCHED", 2)
+        assert "there is no estimate for all of them" in client_of(engine.app).get("/deploy").text
 
 
 def test_the_banner_is_red_once_the_planned_end_of_a_pause_is_over(app: Stepwell, clock: ManualClock) -> None:

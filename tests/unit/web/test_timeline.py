@@ -90,3 +90,32 @@ def test_a_chart_shows_gaps_as_gaps() -> None:
     drawn = str(sparkline([1.0, 2.0, None, 4.0, 3.0], label="p95"))
     assert drawn.count("<polyline") == 2
     assert "<svg" in str(sparkline([], label="empty"))
+
+
+def test_the_scale_has_round_steps_and_none_where_time_is_cut() -> None:
+    spans = spans_of(history((0, State.PENDING, 0, None), (1, State.RUNNING, 1, None), (37, State.COMPLETED, 1, None)))
+    row = timeline.Row("1", "fetch", palette.COMPLETED, spans)
+    assert _scale_of(str(timeline.draw([row], at(37), label="steps"))) == [
+        "0", "+5 s", "+10 s", "+15 s", "+20 s", "+25 s", "+30 s", "+35 s"
+    ]  # fmt: skip
+    spans = spans_of(
+        history(
+            (0, State.PENDING, 0, None),
+            (1, State.RUNNING, 1, None),
+            (9, State.PENDING, 1, "no answer"),
+            (7_200, State.RUNNING, 2, None),
+            (7_209, State.COMPLETED, 2, None),
+        )
+    )
+    row = timeline.Row("1", "fetch", palette.COMPLETED, spans)
+    assert _scale_of(str(timeline.draw([row], at(7_209), label="steps"))) == ["0", "+120 min", "// 119 min"]
+
+
+def _scale_of(drawn: str) -> list[str]:
+    return re.findall(r'<text [^>]*y="14"[^>]*>([^<]*)</text>', drawn)
+
+
+def test_a_life_has_no_text_that_would_be_stretched() -> None:
+    drawn = str(timeline.draw_life(spans_of(RETRIED), at(20_000), label="life"))
+    assert "<text" not in drawn
+    assert 'preserveAspectRatio="none"' in drawn

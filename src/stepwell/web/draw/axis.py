@@ -36,6 +36,9 @@ class Axis:
         share = (at - piece.start) / (piece.end - piece.start) if piece.end > piece.start else 0
         return piece.left + (piece.right - piece.left) * min(max(share, 0), 1)
 
+    def is_cut(self, moment: datetime) -> bool:
+        return any(piece.start < moment.timestamp() < piece.end for piece in self.cuts)
+
     @property
     def cuts(self) -> list[Piece]:
         return [piece for piece in self.pieces if piece.is_cut]

@@ -15,11 +15,19 @@ HEIGHT: Final = 44
 _TOP: Final = 4
 
 
-def sparkline(values: Sequence[float | None], *, label: str, class_: str = "", gaps: Sequence[int] = ()) -> Markup:
-    """A line over the values, the oldest first; None is a minute without one. `gaps`: when the breaker was off."""
+def sparkline(
+    values: Sequence[float | None], *, label: str, class_: str = "", gaps: Sequence[tuple[float, float]] = ()
+) -> Markup:
+    """A line over the values, the oldest first; None is a minute without one.
+
+    `gaps`: from where to where, as shares of the width, dispatching was off.
+    """
     highest = max((value for value in values if value is not None), default=0) or 1
     step = WIDTH / max(len(values) - 1, 1)
-    marks = [element("line", x1=place * step, x2=place * step, y1=0, y2=HEIGHT, class_="gap") for place in gaps]
+    marks = [
+        element("rect", x=start * WIDTH, y=0, width=max((end - start) * WIDTH, 1.5), height=HEIGHT, class_="gap")
+        for start, end in gaps
+    ]
     parts: list[Markup] = []
     for run in _runs(values):
         points = [(place * step, HEIGHT - (HEIGHT - _TOP) * value / highest) for place, value in run]

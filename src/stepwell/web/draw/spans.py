@@ -20,6 +20,15 @@ WORDS: Final[dict[Kind, str]] = {
     "children": "waits for its children",
 }
 
+# The same, shorter.
+NAMES: Final[dict[Kind, str]] = {
+    "waits": "waits",
+    "delayed": "delayed",
+    "queued": "dispatched",
+    "runs": "attempt",
+    "children": "children",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Span:

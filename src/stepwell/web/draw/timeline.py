@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from markupsafe import Markup
@@ -12,7 +12,7 @@ from markupsafe import Markup
 from stepwell.look.palette import Look
 from stepwell.look.words import span as duration
 from stepwell.model.redaction import redacted
-from stepwell.web.draw.axis import Axis, axis_for
+from stepwell.web.draw.axis import Axis, Piece, axis_for
 from stepwell.web.draw.graph import cut
 from stepwell.web.draw.spans import WORDS, Span
 from stepwell.web.draw.svg import drawing, element
@@ -21,6 +21,10 @@ ROW: Final = 26
 NAMES: Final = 190  # the width of the column of names
 WIDTH: Final = 1_060
 HEAD: Final = 22
+# Seconds between two marks of the scale.
+_STEPS: Final = (0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400,
+                 21_600, 43_200, 86_400, 172_800, 604_800)  # fmt: skip
+_MOST_STEPS: Final = 8
 _BUSY: Final = ("runs", "queued")
 
 
@@ -60,7 +64,7 @@ def draw(rows: Sequence[Row], now: datetime, *, label: str) -> Markup:
 
 
 def draw_life(spans: Sequence[Span], now: datetime, *, label: str) -> Markup:
-    """The life of one step as one wide bar."""
+    """The life of one step as one bar, as wide as there is room; its durations are written below it."""
     if not spans:
         return Markup("")
     axis = axis_for(
@@ -69,11 +73,11 @@ def draw_life(spans: Sequence[Span], now: datetime, *, label: str) -> Markup:
         spans[-1].end or now,
         WIDTH,
     )
-    parts = [*_cuts(axis, 34, shift=0)]
+    parts = [_gap(piece, 28, shift=0) for piece in axis.cuts]
     for span in spans:
         left, width = _extent(span, axis, now)
         parts.append(_bar(span, left, 4, width, 20, now))
-    return drawing(WIDTH, 34, parts, label=label, class_="timeline life")
+    return drawing(WIDTH, 28, parts, label=label, class_="timeline life", preserveAspectRatio="none")
 
 
 def _row(row: Row, place: int, axis: Axis, now: datetime) -> Markup:
@@ -135,28 +139,31 @@ def _bar(span: Span, x: float, y: float, width: float, height: float, now: datet
 
 
 def _scale(axis: Axis, first: datetime, last: datetime) -> list[Markup]:
-    """How long after the first moment: at the start, at the end, and between where there is room."""
+    """How long after the first moment, in round steps, where there is room and time is not cut."""
     seconds = (last - first).total_seconds()
+    step = next((each for each in _STEPS if seconds / each <= _MOST_STEPS), seconds / _MOST_STEPS)
     found, free = [], 0.0
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x = NAMES + axis.x(first + (last - first) * share)
-        if x >= free:
-            text = "0" if not share else f"+{duration(seconds * share)}"
+    for place in range(int(seconds / step) + 1 if step else 1):
+        moment = first + timedelta(seconds=place * step)
+        x = NAMES + axis.x(moment)
+        if x >= free and not axis.is_cut(moment):
+            text = f"+{duration(place * step)}" if place else "0"
             found.append(element("text", text, x=x, y=14, class_="note", text_anchor="middle"))
             found.append(element("line", x1=x, x2=x, y1=18, y2=HEAD, class_="tick"))
             free = x + 70
     return found
 
 
-def _cuts(axis: Axis, height: float, shift: float = NAMES) -> list[Markup]:
+def _cuts(axis: Axis, height: float) -> list[Markup]:
     found = []
     for piece in axis.cuts:
-        middle = shift + (piece.left + piece.right) / 2
-        found.append(element("rect", x=shift + piece.left, y=0, width=piece.right - piece.left, height=height,
-                             class_="cut"))  # fmt: skip
-        found.append(
-            element(
-                "text", f"// {duration(piece.end - piece.start)}", x=middle, y=14, class_="note", text_anchor="middle"
-            )
-        )
+        middle = NAMES + (piece.left + piece.right) / 2
+        text = f"// {duration(piece.end - piece.start)}"
+        found += [_gap(piece, height), element("text", text, x=middle, y=14, class_="note", text_anchor="middle")]
     return found
+
+
+def _gap(piece: Piece, height: float, shift: float = NAMES) -> Markup:
+    """A stretch of time that is cut."""
+    width = piece.right - piece.left
+    return element("rect", x=shift + piece.left, y=0, width=width, height=height, class_="cut")

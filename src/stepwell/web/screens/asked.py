@@ -69,20 +69,14 @@ class Asked:
         return found
 
     def link(self, path: str, **query: Any) -> str:
-        """An address of the dashboard."""
-        given = [(key, str(value)) for key, value in query.items() if value not in (None, "")]
+        """An address of the dashboard; a parameter with a list is given several times."""
+        given = _pairs(query)
         return f"{self.base}{quote(path)}{'?' + urlencode(given) if given else ''}"
 
     def here(self, **changes: Any) -> str:
         """This address with other parameters; None removes one."""
         kept = [(key, value) for key, value in self.query if key not in changes and key != "did"]
-        new = [
-            (key, str(each))
-            for key, value in changes.items()
-            for each in (value if isinstance(value, list) else [value])
-            if each not in (None, "")
-        ]
-        query = [*kept, *new]
+        query = [*kept, *_pairs(changes)]
         return f"{self.base}{quote(self.path)}{'?' + urlencode(query) if query else ''}"
 
     def may(self, role: Role) -> bool:
@@ -135,3 +129,13 @@ class Form:
 
     def pairs(self, besides: Sequence[str] = ()) -> list[tuple[str, str]]:
         return [(key, value) for key, value in self.fields if key not in besides]
+
+
+def _pairs(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """As in an address: a list gives several pairs, and what is missing none."""
+    return [
+        (key, str(each))
+        for key, value in parameters.items()
+        for each in (value if isinstance(value, list) else [value])
+        if each not in (None, "")
+    ]

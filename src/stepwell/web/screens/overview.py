@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from markupsafe import Markup
-
-from stepwell.app import Stepwell
 from stepwell.look import palette
 from stepwell.look.palette import Look
 from stepwell.look.words import counted, span
 from stepwell.model.states import State
 from stepwell.store.engine import reaping
-from stepwell.web.draw.charts import sparkline
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
+from stepwell.web.screens.last_hour import last_hour
 
 # A group with work whose last tick is older than this makes no progress.
 STALLED: Final = timedelta(minutes=2)
@@ -59,7 +56,7 @@ def overview(asked: Asked) -> View:
             "groups": [group for group in figures.groups() if group.queued or group.running],
             "breaker": asked.app.breaker.state(),
             "oldest": figures.oldest_ready(),
-            **_charts(asked.app),
+            **last_hour(asked.app, asked.now),
         },
     )
 
@@ -87,7 +84,7 @@ def _needs(asked: Asked) -> list[Need]:
     if causes := app.figures.causes(limit=100):
         steps, behind = sum(cause.steps for cause in causes), sum(cause.behind for cause in causes)
         more = counted(steps, "failed step") + (f", {behind:,} behind them" if behind else "")
-        needs.append(Need(f"✗ {counted(len(causes), 'cause')} of failures", more, asked.link("/failures")))
+        needs.append(Need(f"{counted(len(causes), 'cause')} of failures", more, asked.link("/failures")))
     for lane in app.reader.unserved_lanes()[:_OVERDUE_SHOWN]:
         needs.append(
             Need(
@@ -117,30 +114,3 @@ def _stalled_groups(asked: Asked) -> list[Need]:
                      asked.link(f"/groups/{head.group}"))
             )  # fmt: skip
     return found[:_OVERDUE_SHOWN]
-
-
-def _charts(app: Stepwell) -> dict[str, Any]:
-    minutes = app.figures.minutes(timedelta(hours=1))
-    estimate = app.figures.estimate()
-    done: list[float | None] = [float(minute.throughput) for minute in minutes]
-    failed: list[float | None] = [float(minute.ended["Failed"] + minute.ended["Stopped"]) for minute in minutes]
-    charts: list[tuple[str, str, Markup]] = []
-    if minutes:
-        waits = [minute.wait_p95 for minute in minutes]
-        runs = [minute.run_p95 for minute in minutes]
-        charts = [
-            ("throughput", f"{max(filter(None, done), default=0):,.0f}/min at most",
-             sparkline(done, label="Steps that ended, per minute of the last hour", class_="s-completed")),
-            ("failures", f"{sum(filter(None, failed)):,.0f} in the last hour",
-             sparkline(failed, label="Failures per minute of the last hour", class_="s-failed")),
-            ("wait p95", _highest(waits),
-             sparkline(waits, label="Wait before a run, 95th percentile per minute", class_="s-pending")),
-            ("run p95", _highest(runs),
-             sparkline(runs, label="Duration of runs, 95th percentile per minute", class_="s-running")),
-        ]  # fmt: skip
-    return {"charts": charts, "estimate": estimate}
-
-
-def _highest(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"up to {span(max(known))}" if known else "no runs"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from stepwell.app import Stepwell
 from stepwell.model.states import FAILED, State, is_legal
 from stepwell.model.step import Step, Transition
-from stepwell.web.draw.spans import WORDS, spans_of
+from stepwell.web.draw.spans import NAMES, WORDS, spans_of
 from stepwell.web.draw.timeline import draw_life
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
@@ -17,6 +17,8 @@ from stepwell.web.screens.templating import look_of_step
 from stepwell.web.screens.usual import usual
 
 CHILDREN: Final = 50
+# Waits and attempts that are listed with their durations, the newest: four retries have sixteen.
+SPANS: Final = 24
 # How long a page offers to undo what led to it; the page of the operation always does.
 UNDO_OFFERED: Final = timedelta(seconds=10)
 _STACK_FRAME: Final = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
@@ -41,7 +43,9 @@ def step(asked: Asked) -> View:
             "explanation": explanation,
             "life": draw_life(spans, asked.now, label=f"The life of step {found.id}"),
             "legend": WORDS,
-            "spans": spans,
+            "names": NAMES,
+            "spans": spans[-SPANS:],
+            "earlier": max(len(spans) - SPANS, 0),
             "frames": _frames(found.error_stack_trace),
             "logs": app.logs(found),
             "children": app.lists.steps(limit=CHILDREN, parent=found.id) if found.has_children else None,

@@ -15,7 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from stepwell.look import palette
-from stepwell.look.words import counted, span
+from stepwell.look.words import counted, reason_words, span
 from stepwell.model.actors import OPERATOR
 from stepwell.model.redaction import redacted
 from stepwell.model.states import State
@@ -47,6 +47,7 @@ def environment() -> jinja2.Environment:
         "pretty": pretty,
         "editable": editable,
         "millis": lambda moment: int(moment.timestamp() * 1000),
+        "reason": reason_words,
         "shorten": shorten,
         "person": lambda actor: (actor or "").removeprefix(OPERATOR),
     }

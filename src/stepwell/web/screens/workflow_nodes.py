@@ -12,6 +12,7 @@ from stepwell.look import palette
 from stepwell.look.palette import Look
 from stepwell.look.past import WorkflowThen
 from stepwell.look.reader import TreeNode
+from stepwell.look.words import reason_words
 from stepwell.model.states import CONCLUDED, FAILED, State
 from stepwell.model.step import Step
 from stepwell.model.workflow_states import WorkflowState
@@ -57,7 +58,7 @@ def of_step(step: Step | OutlineStep, children: tuple[Node, ...] = ()) -> Node:
             step.state, is_throttled=step.is_throttled, own_code_done=step.own_code_done_at is not None
         ),
         word=str(step.state),
-        note=(error if step.state in FAILED else step.reason) or "",
+        note=(error if step.state in FAILED else reason_words(step.reason)) or "",
         parent=step.parent_step_id,
         type=step.type,
         index=step.index,
@@ -83,7 +84,7 @@ def then(found: WorkflowThen, present: Mapping[int, Node]) -> list[Node]:
             action=step.action,
             look=palette.OF_STATE[step.state],
             word=str(step.state),
-            note=step.error or step.reason or "",
+            note=step.error or reason_words(step.reason),
             parent=step.parent_step_id,
             type=step.type,
             template=step.template or "",
