@@ -155,6 +155,29 @@ say({group.current_tick_id for group in app.groups()} == {7})
     assert run_script(script, shared_database_url) == ["1", "True"]
 
 
+def test_a_fork_does_not_wait_for_a_transaction_that_asks_who_holds_locks(tmp_path: Path) -> None:
+    """As a commit does before a checkpoint."""
+    script = """
+from pathlib import Path
+from stepwell.store.sqlite.lock_holders import suspended_reader_of
+app = Stepwell(url).open()
+inside, forking = threading.Event(), threading.Event()
+os.register_at_fork(before=forking.set)
+def hold(tx):
+    inside.set()
+    assert forking.wait(60)
+    for _ in range(1_000):
+        suspended_reader_of(Path(url.removeprefix("sqlite:///")))
+thread = threading.Thread(target=lambda: app.database.transact(hold))
+thread.start()
+assert inside.wait(60)
+in_child(lambda: app.enqueue("of the child"))
+thread.join()
+say(len(app.steps()))
+"""
+    assert run_script(script, f"sqlite:///{tmp_path}/stepwell.db") == ["1"]
+
+
 def test_many_forked_processes_and_their_parent_write_at_once(shared_database_url: str) -> None:
     script = """
 app = Stepwell(url).open()

@@ -32,10 +32,42 @@ LOOKS: Final = 4
 LOOK_SECONDS: Final = 0.0005
 
 _FLOCK: Final = struct.Struct("@hhqqi")  # of Linux with 64 bits: type, whence, start, length, process
-# By device and inode. Locks belong to the process, and so do these.
-_SHM_FILES: Final[dict[tuple[int, int], int]] = {}
-_LOCK: Final = threading.Lock()
-os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+class _ShmFiles:
+    """The descriptors, by device and inode. Locks belong to the process, and so do these."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[int, int], int] = {}
+        self._lock = threading.Lock()
+        # A fork does not wait for this lock: whoever wants it may be in a transaction, and a fork waits for those.
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+    def descriptor(self, database: Path) -> int:
+        path = database.with_name(f"{database.name}-shm")
+        with self._lock:
+            status = os.stat(path)
+            key = status.st_dev, status.st_ino
+            if key not in self._open or _is_deleted(self._open[key]):  # an inode is used again after a deletion
+                self._close_deleted()
+                self._open[key] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            return self._open[key]
+
+    def _close_deleted(self) -> None:
+        """SQLite deletes the file with its last connection: there are no locks on it that this could drop."""
+        for key, shm in list(self._open.items()):
+            if _is_deleted(shm):
+                os.close(self._open.pop(key))
+
+
+def _is_deleted(shm: int) -> bool:
+    return os.fstat(shm).st_nlink == 0
+
+
+_shm_files: Final = _ShmFiles()
 
 
 def writer_of(database: Path) -> LockHolder | None:
@@ -64,7 +96,7 @@ def _is_held_by_others(database: Path, bytes_: range) -> bool:
     if not LOCKS.exists():
         return False
     try:
-        shm = _shm_file(database)
+        shm = _shm_files.descriptor(database)
         for look in range(LOOKS):
             if look:
                 time.sleep(LOOK_SECONDS)
@@ -74,28 +106,6 @@ def _is_held_by_others(database: Path, bytes_: range) -> bool:
     except OSError:
         pass
     return True
-
-
-def _shm_file(database: Path) -> int:
-    path = database.with_name(f"{database.name}-shm")
-    with _LOCK:
-        status = os.stat(path)
-        key = status.st_dev, status.st_ino
-        if key not in _SHM_FILES or _is_deleted(_SHM_FILES[key]):  # an inode is used again after a deletion
-            _close_deleted()
-            _SHM_FILES[key] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        return _SHM_FILES[key]
-
-
-def _close_deleted() -> None:
-    """SQLite deletes the file with its last connection: there are no locks on it that this could drop."""
-    for key, shm in list(_SHM_FILES.items()):
-        if _is_deleted(shm):
-            os.close(_SHM_FILES.pop(key))
-
-
-def _is_deleted(shm: int) -> bool:
-    return os.fstat(shm).st_nlink == 0
 
 
 def _holders(database: Path, access: str, wanted: range) -> Iterator[int]:
