@@ -11,7 +11,7 @@ from stepwell.cli.output import Cell, Column, Output, Span, of_state
 from stepwell.cli.parameters import known_group
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, span, to_json
-from stepwell.model.actors import OPERATOR
+from stepwell.model.actors import person_of
 from stepwell.model.states import UNFINISHED
 from stepwell.operate.breaker import BreakerState
 
@@ -41,7 +41,7 @@ def breaker_line(breaker: BreakerState, now: datetime | None = None, *, as_age: 
     """
     if breaker.dispatching:
         return [("on", "green")]
-    by = f" by {breaker.changed_by.removeprefix(OPERATOR)}" if breaker.changed_by else ""
+    by = f" by {person_of(breaker.changed_by)}" if breaker.changed_by else ""
     since = ""
     if breaker.changed_at is not None:
         since = (

@@ -15,7 +15,7 @@ from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import to_json
 from stepwell.cli.top_figures import Snapshot, take_snapshot
 from stepwell.cli.top_view import Section, fitted, head, one_line, sections
-from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
+from stepwell.model.errors import DatabaseUnavailable
 from stepwell.service.crew import Crew
 from stepwell.service.part import Part
 from stepwell.store import Wake
@@ -117,7 +117,7 @@ class TopPart(Part):
         problem = None
         try:
             self._last = take_snapshot(self._app)
-        except (DatabaseUnavailable, DatabaseBusy) as error:
+        except DatabaseUnavailable as error:
             problem = str(error)
         assert self._last is not None
         try:

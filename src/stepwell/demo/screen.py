@@ -13,6 +13,7 @@ from stepwell.cli.output import Output, Span
 from stepwell.cli.text import shorten
 from stepwell.demo.story import Story
 from stepwell.look.palette import SIGNS, STYLES
+from stepwell.model.actors import is_operator, person_of
 from stepwell.model.redaction import shown_url
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def _event_line(seconds: float, step: Step, change: Transition, width: int) -> l
     why = change.error or _REASONS.get(reason, reason.replace("_", " "))
     if state is State.PENDING and change.reason == "retry":
         why = f"retrying soon: {why}"
-    if state is State.CANCELLED and change.actor and change.actor.startswith("operator:"):
-        why = f"by {change.actor.removeprefix('operator:')}: {why.removeprefix('operator: ')}"
+    if state is State.CANCELLED and is_operator(change.actor):
+        why = f"by {person_of(change.actor)}: {why.removeprefix('operator: ')}"
     return [
         (f"{seconds:5.1f} s  ", "bright_black"),
         (f"{SIGNS[state]} ", STYLES[state]),

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from stepwell.model.actors import SWEEP
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reading
 from stepwell.store.engine import sweep as verbs
@@ -78,6 +79,6 @@ def _sweep_workflows(tx: Transaction, groups: Collection[str]) -> list[Finding]:
     findings = []
     for row in verbs.wrong_workflow_states(tx):
         if row.group in groups:
-            verbs.settle_again(tx, workflow=row.workflow_id, actor="sweep")
+            verbs.settle_again(tx, workflow=row.workflow_id, actor=SWEEP)
             findings.append(Finding(row.id, row.finding))
     return findings

@@ -26,6 +26,7 @@ from stepwell.dispatch.phases import (
     process_marks,
 )
 from stepwell.model import codec
+from stepwell.model.actors import tick_actor
 from stepwell.model.errors import LockLost
 from stepwell.share.strategies import NORMAL_SHARE
 from stepwell.store import Database, Transaction
@@ -193,7 +194,7 @@ class Tick:
 
         def fenced(tx: Transaction) -> T:
             lock.fence(tx)
-            return work(tx, PhaseContext(lock.group, f"tick:{lock.tick}", self._database.now()))
+            return work(tx, PhaseContext(lock.group, tick_actor(lock.tick), self._database.now()))
 
         return self._database.transact(fenced)
 

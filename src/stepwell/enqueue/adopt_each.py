@@ -10,7 +10,7 @@ from stepwell.enqueue.create import Creator
 from stepwell.enqueue.set_aside import log_set_aside
 from stepwell.model.actors import ADOPTION
 from stepwell.model.error_text import describe
-from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
+from stepwell.model.errors import DatabaseUnavailable
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import adoption
 
@@ -21,7 +21,7 @@ def adopt_rows(database: Database, creator: Creator) -> int:
     """Adopt a batch of rows; returns how many were processed."""
     try:
         return database.transact(lambda tx: adopt_new_steps(tx, creator, database.now()))
-    except (DatabaseUnavailable, DatabaseBusy):
+    except DatabaseUnavailable:
         raise
     except Exception:
         _LOGGER.exception("cannot adopt new rows of plain SQL together; adopting them one by one")
@@ -33,7 +33,7 @@ def _adopt_one_by_one(database: Database, creator: Creator) -> int:
     for id in ids:
         try:
             database.transact(lambda tx, id=id: adopt_new_steps(tx, creator, database.now(), only=id))  # type: ignore[misc]
-        except (DatabaseUnavailable, DatabaseBusy):
+        except DatabaseUnavailable:
             raise
         except Exception as error:
             _set_aside(database, id, f"the row cannot be adopted: {describe(error)}")
@@ -51,7 +51,7 @@ def _set_aside(database: Database, id: int, message: str) -> None:
 
     try:
         database.transact(work)
-    except (DatabaseUnavailable, DatabaseBusy):
+    except DatabaseUnavailable:
         raise
     except Exception:
         _LOGGER.exception("step %d cannot be set aside either; the next round tries again", id)

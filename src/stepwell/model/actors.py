@@ -12,7 +12,37 @@ from stepwell.model.errors import ActionRefused
 
 OPERATOR: Final = "operator:"
 ADOPTION: Final = "adoption"
+REAPER: Final = "reaper"
+RESCHEDULE: Final = "reschedule"  # the reschedule beat of main processes
+SCHEDULER: Final = "scheduler"
+SWEEP: Final = "sweep"
 MAX_WHY: Final = 500
+
+
+def worker_actor(worker: str) -> str:
+    return f"worker:{worker}"
+
+
+def tick_actor(tick: int) -> str:
+    return f"tick:{tick}"
+
+
+def is_operator(actor: str | None) -> bool:
+    """Whether a person made the change.
+
+    >>> is_operator("operator:alice"), is_operator("reaper"), is_operator(None)
+    (True, False, False)
+    """
+    return actor is not None and actor.startswith(OPERATOR)
+
+
+def person_of(actor: str | None) -> str:
+    """For display: a person by name alone, any other actor as it is stored.
+
+    >>> person_of("operator:alice"), person_of("reaper"), person_of(None)
+    ('alice', 'reaper', '')
+    """
+    return (actor or "").removeprefix(OPERATOR)
 
 
 def actor_of(who: str) -> str:

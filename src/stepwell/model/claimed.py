@@ -6,6 +6,7 @@ import math
 
 import msgspec
 
+from stepwell.model.actors import worker_actor
 from stepwell.model.clock import since_boot
 
 
@@ -75,7 +76,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def actor(self) -> str:
-        return f"worker:{self.worker}"
+        return worker_actor(self.worker)
 
     @property
     def key(self) -> tuple[int, int]:

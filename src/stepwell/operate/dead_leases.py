@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 
 from stepwell.events import Events, FailureNotification, StepRescued
 from stepwell.model.errors import DatabaseUnavailable
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.model.reasons import POISON
 from stepwell.model.states import State
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import agenda, reaping, runs
 from stepwell.store.engine.reaping import DeadLease
@@ -132,7 +132,7 @@ def _spread_seconds(row: DeadLease) -> float:
     """Over how many seconds to spread the retries: less if the lease, and so the time to a rescue, was short."""
     share = 1.0
     if row.alive_until is not None and row.heartbeat_at is not None:
-        share = min(share, (row.alive_until - row.heartbeat_at).total_seconds() / ALIVE_SECONDS)
+        share = min(share, (row.alive_until - row.heartbeat_at).total_seconds() / LEASE_SECONDS)
     return RESCUE_SPREAD_SECONDS * row.rescues * share
 
 

@@ -7,7 +7,7 @@ import math
 from datetime import datetime
 from typing import Final
 
-from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reaping
 from stepwell.store.engine.reaping import WorkerHeartbeat
@@ -24,7 +24,7 @@ class Heartbeats:
 
     def longest_lease(self) -> float:
         """The longest lease that a worker was configured with, in seconds."""
-        return max(map(_lease, self._database.read(reaping.heartbeats)), default=ALIVE_SECONDS)
+        return max(map(_lease, self._database.read(reaping.heartbeats)), default=LEASE_SECONDS)
 
     def seconds_to_expiry(self) -> float:
         """Until the first of the leases that have not expired does, unless another heartbeat is written before."""

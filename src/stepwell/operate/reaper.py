@@ -14,6 +14,7 @@ from typing import Final, TypedDict
 from stepwell.define.registry import Registry
 from stepwell.enqueue.unresolved import resolve_late
 from stepwell.events import Events, GroupStalled
+from stepwell.model.actors import REAPER
 from stepwell.operate.dead_leases import DeadLeases, Rescued
 from stepwell.operate.heartbeats import Heartbeats
 from stepwell.run.finish import MAX_RESCUES
@@ -23,7 +24,6 @@ from stepwell.store.engine import reaping, ticks
 
 _LOGGER: Final = logging.getLogger("stepwell.reaper")
 
-ACTOR: Final = "reaper"
 ROUND_SECONDS: Final = 5.0
 # A Dispatched step that no worker has claimed for this long returns to Pending: others may have priority by now.
 UNCLAIMED_SECONDS: Final = 300.0
@@ -72,7 +72,7 @@ class Reaper:
         self._unclaimed_seconds = unclaimed_seconds
         self._stalled_seconds = stalled_seconds
         self._retention_seconds = dead_worker_retention_seconds
-        self._dead_leases = DeadLeases(database, events, actor=ACTOR, limit_of=lambda tx, step_id: rescues)
+        self._dead_leases = DeadLeases(database, events, actor=REAPER, limit_of=lambda tx, step_id: rescues)
         self._heartbeats = Heartbeats(database)
         self._waiting: dict[str, tuple[int, datetime]] = {}  # per group: the first runnable step, and since when
         self._reported_stalled: set[str] = set()
@@ -108,7 +108,7 @@ class Reaper:
         for row in found:
 
             def work(tx: Transaction, step_id: int = row.id) -> bool:
-                return bool(reaping.recover(tx, id=step_id, actor=ACTOR, now=self._database.now()))
+                return bool(reaping.recover(tx, id=step_id, actor=REAPER, now=self._database.now()))
 
             if self._database.transact(work):
                 reaped.recovered.append(row.id)

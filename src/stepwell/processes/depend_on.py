@@ -14,6 +14,7 @@ from msgspec import structs
 
 from stepwell.define.drafts import ResolvedStep
 from stepwell.enqueue.create import Creator
+from stepwell.model.actors import is_operator
 from stepwell.model.errors import ActionRefused
 from stepwell.model.features import PROCESS
 from stepwell.model.states import CONCLUDED
@@ -59,7 +60,7 @@ class DependOn:
     def decide_touched(self, tx: Transaction, touched: Touched) -> None:
         """Let completed tasks run again that completed too early, or whose dependee has completed after them."""
         steps = sorted(which for which in touched if isinstance(which, int))
-        by_operator = {step for step in steps if _is_operator(touched[step])}
+        by_operator = {step for step in steps if is_operator(touched[step])}
         deciding = [
             row.step_id
             for row in processes.tasks_of_steps(tx, ids=steps)
@@ -125,7 +126,3 @@ def _decided(row: TaskOfStep | None, ending: Ending, cooldown: float, must_run_a
     if ending.verb == "rescue":
         return structs.replace(ending, limit=UNLIMITED if row.max_rescues is None else row.max_rescues)
     return ending
-
-
-def _is_operator(actor: str | None) -> bool:
-    return (actor or "").startswith("operator:")

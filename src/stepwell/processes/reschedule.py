@@ -7,16 +7,14 @@ and their main processes cannot be queued.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from stepwell.events import Events
+from stepwell.model.actors import RESCHEDULE
 from stepwell.operate.dead_leases import DeadLeases, Rescued
 from stepwell.operate.heartbeats import Heartbeats
 from stepwell.processes.depend_on import UNLIMITED
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import agenda, processes
-
-ACTOR: Final = "reschedule"
 
 
 @dataclass(slots=True)
@@ -33,7 +31,7 @@ class Rescheduler:
         self._database = database
         self.round_seconds = round_seconds
         self.rescheduled = 0  # tasks, since it was made
-        self._dead_leases = DeadLeases(database, events, actor=ACTOR, limit_of=_max_rescues, of_tasks=True)
+        self._dead_leases = DeadLeases(database, events, actor=RESCHEDULE, limit_of=_max_rescues, of_tasks=True)
         self._heartbeats = Heartbeats(database)
 
     def round(self) -> Rescheduled:

@@ -9,7 +9,7 @@ from typing import Final, Self, TypedDict, get_args
 from stepwell.define.registry import Registry
 from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.errors import StepwellError
-from stepwell.model.leases import SHORTEST_LEASE_SECONDS
+from stepwell.model.leases import LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from stepwell.model.suggest import hint, refuse_unknown, warn_of_unknown_queue
 from stepwell.run.executors import Executor, ExecutorKind
 from stepwell.run.executors.loop import LoopExecutor
@@ -19,7 +19,7 @@ from stepwell.run.finish import MAX_RESCUES, Finisher
 from stepwell.run.grace import GRACE_SECONDS
 from stepwell.run.heartbeat import Heartbeat, ProcessHeartbeat, ThreadHeartbeat
 from stepwell.run.worker import Worker
-from stepwell.run.worker_row import ALIVE_SECONDS, default_queues
+from stepwell.run.worker_row import default_queues
 from stepwell.service.logs import LogOptions
 from stepwell.share.limits import Limits
 from stepwell.share.strategy import Strategy
@@ -61,7 +61,7 @@ class CheckedWorkerOptions:
     app_name: str | None = None
     max_memory: int = 0  # no limit
     strategy: Strategy | None = None
-    alive_seconds: float = ALIVE_SECONDS
+    alive_seconds: float = LEASE_SECONDS
     grace_seconds: float = GRACE_SECONDS
     rescues: int = MAX_RESCUES  # of steps whose slot died; the next death fails them
     logs: LogOptions | None = None  # of the processes of slots; None: as the app configures them

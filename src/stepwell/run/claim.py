@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import Final
 
 from stepwell.enqueue.set_aside import log_set_aside
+from stepwell.model.actors import worker_actor
 from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.error_text import describe
-from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
+from stepwell.model.errors import DatabaseUnavailable
 from stepwell.run.worker_row import WorkerRow
 from stepwell.share.limits import Headroom, SharedSlots, headroom_for_claim
 from stepwell.share.strategies import NORMAL_SHARE, Strategy, Weight, safe_grants, safe_recall, safe_remember
@@ -166,7 +167,7 @@ class Claimer:
         for id in self._database.transact(lambda tx: self._pick(tx, limit, {})):
             try:
                 claimed += self._database.transact(partial(self._claim_one, id=id, limit=limit))
-            except (DatabaseUnavailable, DatabaseBusy):
+            except DatabaseUnavailable:
                 raise
             except Exception as error:
                 self._set_aside(id, f"the row cannot be claimed: {describe(error)}")
@@ -179,7 +180,7 @@ class Claimer:
 
     def _set_aside(self, id: int, message: str) -> None:
         _LOGGER.error("step %d is set aside: %s", id, message)
-        actor, now = f"worker:{self._worker.id}", self._database.now()
+        actor, now = worker_actor(self._worker.id), self._database.now()
 
         def work(tx: Transaction) -> None:
             if claims.set_aside(tx, id=id, actor=actor, message=message, now=now):
@@ -187,7 +188,7 @@ class Claimer:
 
         try:
             self._database.transact(work)
-        except (DatabaseUnavailable, DatabaseBusy):
+        except DatabaseUnavailable:
             raise
         except Exception:
             _LOGGER.exception("step %d cannot be set aside either; the others are claimed without it", id)
@@ -218,7 +219,7 @@ def _set_aside_unreadable(tx: Transaction, steps: list[ClaimedStep], worker: str
         suspects = [name for name in _TEXTS if UNREADABLE_TEXT in (getattr(step, name) or "")]
         if suspects and (bad := adoption.not_utf8(tx, step.id, suspects)):
             message = f"its {', '.join(bad)} is not valid UTF-8"
-            claims.set_aside(tx, id=step.id, actor=f"worker:{worker}", message=message, now=now)
+            claims.set_aside(tx, id=step.id, actor=worker_actor(worker), message=message, now=now)
             found[step.id] = message
     log_set_aside(tx, list(found.items()), worker, now)
     return set(found)

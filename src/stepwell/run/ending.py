@@ -9,7 +9,7 @@ import msgspec
 
 from stepwell.model.claimed import Claim
 
-# Each is a statement in `sql/common/run.sql`, except `lost`: the run no longer holds the lease, and nothing is written.
+# Each is a verb of `store/engine/runs.py`, except `lost`: the run no longer holds the lease, and nothing is written.
 Verb: TypeAlias = Literal[
     "finish", "retry_later", "throttle", "not_completed", "check_again", "fail", "stop", "skip", "hand_back", "rescue",
     "run_again", "lost",

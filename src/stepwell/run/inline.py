@@ -17,7 +17,7 @@ from stepwell.define.registry import Registry
 from stepwell.enqueue.declared_actions import record_actions
 from stepwell.model.claimed import Claim
 from stepwell.model.error_text import describe
-from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable, StepwellError
+from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.reasons import ERROR
 from stepwell.model.states import State
 from stepwell.run.channel import DirectChannel, run_here
@@ -119,7 +119,7 @@ class InlineRunner:
             self.worker.heartbeat()
         try:
             return self._database.transact(lambda tx: self._claimer.claim(tx, limit))
-        except (DatabaseUnavailable, DatabaseBusy):
+        except DatabaseUnavailable:
             raise
         except Exception:
             return self._claimer.claim_one_by_one(limit)

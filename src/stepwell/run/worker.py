@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from stepwell.define.registry import Registry
 from stepwell.model.errors import StepwellError
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.run.begins import Begins
 from stepwell.run.claim import Claimer
 from stepwell.run.claim_ahead import ClaimAhead
@@ -30,7 +31,7 @@ from stepwell.run.poll_times import POLL_SECONDS, PollTimes
 from stepwell.run.reconcile import Reconciler
 from stepwell.run.time_limits import TimeLimits
 from stepwell.run.worker_report import WorkerReport
-from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
+from stepwell.run.worker_row import WorkerRow
 from stepwell.service.loop import log_failure
 from stepwell.service.part import Part
 from stepwell.service.retry_delay import RetryDelay
@@ -61,7 +62,7 @@ class Worker(Part):
         queues: Sequence[str] = (),
         groups: Collection[str] = (),
         strategy: Strategy | None = None,
-        alive_seconds: float = ALIVE_SECONDS,
+        alive_seconds: float = LEASE_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._database = database

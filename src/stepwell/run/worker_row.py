@@ -6,7 +6,6 @@ import os
 import socket
 from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
-from typing import Final
 
 from stepwell.model.clock import since_boot
 from stepwell.model.leases import LEASE_SECONDS
@@ -14,8 +13,6 @@ from stepwell.model.this_process import unique_name
 from stepwell.share.limits import recheck_keys_of_lanes
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation, workers
-
-ALIVE_SECONDS: Final = LEASE_SECONDS  # of a worker that is given no other
 
 
 class UnorderedQueues(tuple[str, ...]):
@@ -44,7 +41,7 @@ class WorkerRow:
         queues: Sequence[str],
         actions: Collection[str],
         slots: int,
-        alive_seconds: float = ALIVE_SECONDS,
+        alive_seconds: float = LEASE_SECONDS,
         groups: Collection[str] = (),
     ) -> None:
         self._database = database

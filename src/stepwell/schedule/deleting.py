@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.model.actors import By
+from stepwell.model.actors import By, reason_of
 from stepwell.model.errors import ActionRefused
 from stepwell.schedule.editing import Author
 from stepwell.schedule.engine import ScheduleEngine
@@ -35,6 +35,6 @@ def delete(tx: Transaction, engine: ScheduleEngine, row: CronRow, by: Author, *,
 
 def _cancel(tx: Transaction, execution: ExecutionRow, by: Author) -> None:
     if execution.step_id is not None:
-        operator.cancel_by_hand(tx, id=execution.step_id, actor=by.actor, reason=f"operator: {_REASON}", now=by.now)
+        operator.cancel_by_hand(tx, id=execution.step_id, actor=by.actor, reason=reason_of(_REASON), now=by.now)
     elif execution.workflow_id is not None:
         cancel(tx, execution.workflow_id, By(by.actor, _REASON, by.now))

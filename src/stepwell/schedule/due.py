@@ -9,7 +9,9 @@ from functools import partial
 from typing import Final
 
 from stepwell.events import Events
+from stepwell.model.actors import SCHEDULER
 from stepwell.model.errors import CronParseError
+from stepwell.model.reasons import START_DEADLINE
 from stepwell.schedule.alarms import Alarms
 from stepwell.schedule.deciding import Decided
 from stepwell.schedule.definition import recorded
@@ -152,7 +154,7 @@ class DueWork:
         def work(tx: Transaction) -> int:
             late = executions.late_executions(tx, now=now, limit=BATCH)
             for each in late:
-                executions.skip_late(tx, id=each.step_id, actor="scheduler", reason="start_deadline", now=now)
+                executions.skip_late(tx, id=each.step_id, actor=SCHEDULER, reason=START_DEADLINE, now=now)
             return len(late)
 
         while self._database.transact(work) == BATCH:

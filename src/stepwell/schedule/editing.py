@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from stepwell.model.actors import OPERATOR, By
+from stepwell.model.actors import By, is_operator
 from stepwell.model.errors import ActionRefused, CronParseError
 from stepwell.schedule.alarms import next_check
 from stepwell.schedule.deciding import Decider
@@ -33,7 +33,6 @@ from stepwell.store.engine.schedules import CronRow
 Kind: TypeAlias = Literal["created", "edited", "enabled", "disabled", "deleted", "noticed", "rewound"]
 
 CODE: Final = "code:"
-SCHEDULER: Final = "scheduler"
 PLAIN_SQL: Final = "plain SQL"
 # The operation that a change by an operator is recorded as.
 _OPERATIONS: Final = {
@@ -71,7 +70,7 @@ class Author:
     @property
     def operator(self) -> By | None:
         """None: not a person, but code, a scheduler or plain SQL."""
-        return By(self.actor, self.why, self.now) if self.actor.startswith(OPERATOR) else None
+        return By(self.actor, self.why, self.now) if is_operator(self.actor) else None
 
 
 def overrides_of(row: CronRow) -> dict[str, Override]:

@@ -8,8 +8,9 @@ from typing import Final
 
 from msgspec import structs
 
+from stepwell.model.actors import SCHEDULER
 from stepwell.schedule.definition import Definition, changed_fields, of_row, recorded, seed_of
-from stepwell.schedule.editing import PLAIN_SQL, SCHEDULER, Author, Override, overrides_after
+from stepwell.schedule.editing import PLAIN_SQL, Author, Override, overrides_after
 from stepwell.schedule.engine import ScheduleEngine
 from stepwell.store import Transaction
 from stepwell.store.engine.schedules import CronRow

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from stepwell.model.actors import SCHEDULER
 from stepwell.schedule.definition import recorded, seed_of, timetable, timetable_of
-from stepwell.schedule.editing import SCHEDULER, Author, record
+from stepwell.schedule.editing import Author, record
 from stepwell.schedule.options import CLOCK_TOLERANCE
 from stepwell.store import Transaction
 from stepwell.store.engine import schedules, slots

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stepwell.dispatch.lock import LOCK_SECONDS
 from stepwell.model.errors import StepwellError
-from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.testing.binding import bound
 from stepwell.testing.child import Progress, kill_this_process, run_in_child
 from stepwell.testing.clock import ManualClock
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepwell.app import Stepwell
 
 # After this time a worker that died counts as dead, and the lock of a dispatcher that died has expired.
-DEAD_AFTER_SECONDS: Final = max(ALIVE_SECONDS, LOCK_SECONDS) + 1.0
+DEAD_AFTER_SECONDS: Final = max(LEASE_SECONDS, LOCK_SECONDS) + 1.0
 # Jobs may kill their process themselves. One that always does is Failed after four deaths.
 MAX_DEATHS: Final = 20
 

@@ -6,10 +6,10 @@ import pytest
 
 from stepwell.dispatch import lock
 from stepwell.model.claimed import Claim
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.inline import InlineRunner
-from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support.engine import Engine
 
 DONE = Ending(verb="finish", response="null")
@@ -195,7 +195,7 @@ def test_a_rescued_step_begins_again_without_a_tick_of_its_group(engine: Engine,
         if held:
             for group in engine.app.groups():
                 assert lock.acquire(engine.app.database, group.group, "a dead dispatcher", 3_600.0)
-        engine.clock.advance(ALIVE_SECONDS + 1)
+        engine.clock.advance(LEASE_SECONDS + 1)
         assert len(engine.app.reaper().round().rescued) == 2
         with engine.worker() as runner:
             assert set(_claimed(engine, runner)) == {"root", "second"}

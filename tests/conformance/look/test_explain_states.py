@@ -8,8 +8,8 @@ import pytest
 
 from stepwell import Stepwell
 from stepwell.look.explain import Explanation, RootCause
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.run.ending import Ending
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.share.limits import Kind
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine, plain_connection
@@ -78,7 +78,7 @@ def test_a_dispatched_step_that_no_live_worker_serves_says_so_and_that_it_will_b
     engine.plant("step", group=GROUP)
     with engine.worker():
         engine.tick()
-        engine.clock.advance(ALIVE_SECONDS + 1)
+        engine.clock.advance(LEASE_SECONDS + 1)
         assert conditions(engine, "step") == ["workers"]
         assert "no live worker serves queue 'default' and action 'behave'" in explain(engine, "step").summary
         assert "the reaper will return this step to Pending" in explain(engine, "step").summary
@@ -116,7 +116,7 @@ def test_a_running_step_of_a_silent_worker_says_since_when_and_when_it_is_rescue
         runner.worker.heartbeat()
         assert explain(engine, "step").obstacles == []
         heard = engine.clock.now()
-        engine.clock.advance(ALIVE_SECONDS)
+        engine.clock.advance(LEASE_SECONDS)
         message = explain(engine, "step").obstacles[0].message
         assert f"since {heard:%Y-%m-%d %H:%M:%S} UTC: dead since {engine.clock.now():%Y-%m-%d %H:%M:%S} UTC" in message
         assert "the reaper returns this step to Pending" in message
@@ -326,7 +326,7 @@ def test_a_cancelled_step_whose_process_holds_the_lease_says_so_and_so_does_what
         assert (retry.advice[0], retry.is_later) == (f"stepwell retry {held.step_id}", True)
         assert f"; after that: {retry.message}" in explain(engine, "held").summary
         assert explain(engine, "behind").roots == [found, retry]
-        engine.clock.advance(ALIVE_SECONDS)
+        engine.clock.advance(LEASE_SECONDS)
         assert "the reaper releases the lease" in explain(engine, "held").summary
         runner._finisher.release_lease(held)
         runner.worker.heartbeat()

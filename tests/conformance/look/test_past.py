@@ -14,8 +14,8 @@ from stepwell import Stepwell
 from stepwell.look.past import WorkflowThen
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import StepwellError, WorkflowNotFound
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.model.workflow_states import SETTLED
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store.engine.workflows import WorkflowRow
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import run
@@ -99,7 +99,7 @@ class Life:
                 self._random.shuffle(self._held)
                 run(self._runner, *(self._held.pop() for _ in range(min(2, len(self._held)))))
             case 6 if self._random.random() < 0.3:
-                self._engine.clock.advance(ALIVE_SECONDS + 1)
+                self._engine.clock.advance(LEASE_SECONDS + 1)
                 self._engine.app.reaper().round()
                 if self._held and self._random.random() < 0.5:
                     run(self._runner, self._held[0])  # a stale write

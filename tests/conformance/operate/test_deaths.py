@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 
 from stepwell.model.claimed import Claim
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.operate.dead_leases import RESCUE_SPREAD_SECONDS
 from stepwell.run.ending import Ending, Verb
 from stepwell.run.finish import MAX_RESCUES
 from stepwell.run.inline import InlineRunner
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store.engine import runs
 from tests.conformance.support.engine import Engine
 from tests.conformance.support.ticks import GROUP
@@ -30,7 +30,7 @@ def _claim(engine: Engine, runner: InlineRunner, starting: int) -> dict[str, Cla
 
 
 def _die(engine: Engine) -> None:
-    engine.clock.advance(ALIVE_SECONDS + 1)
+    engine.clock.advance(LEASE_SECONDS + 1)
     engine.app.reaper().round()
 
 
@@ -101,7 +101,7 @@ def test_a_step_that_may_have_killed_its_worker_is_claimed_for_a_free_slot_only(
     engine.plant("suspect, other", group=GROUP)
     with engine.worker() as runner:
         _claim(engine, runner, starting=0)
-        engine.clock.advance(ALIVE_SECONDS + 1)
+        engine.clock.advance(LEASE_SECONDS + 1)
     engine.app.reaper().round()
     engine.plant("third", group=GROUP)
     with engine.worker() as runner:

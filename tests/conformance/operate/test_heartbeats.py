@@ -14,9 +14,10 @@ import pytest
 from stepwell import Stepwell
 from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.lock import LOCK_SECONDS
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.operate.reaper import ROUND_SECONDS
 from stepwell.operate.reaper_part import HEARTBEAT_GRACE_LEASES, ReaperPart
-from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
+from stepwell.run.worker_row import WorkerRow
 from stepwell.store.sqlite.path import path_of
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine
@@ -25,7 +26,7 @@ from tests.conformance.support.ticks import GROUP
 HOUR = 3600.0
 
 
-def _row(app: Stepwell, alive_seconds: float = ALIVE_SECONDS) -> WorkerRow:
+def _row(app: Stepwell, alive_seconds: float = LEASE_SECONDS) -> WorkerRow:
     return WorkerRow(app.database, ("default",), {"behave"}, 1, alive_seconds)
 
 
@@ -71,7 +72,7 @@ def test_a_heartbeat_that_waited_for_another_writer_has_the_time_at_which_it_was
             thread = threading.Thread(target=row.heartbeat)
             thread.start()
             _until_it_waits(app, begun)
-            clock.advance(ALIVE_SECONDS)
+            clock.advance(LEASE_SECONDS)
         thread.join()
         (worker,) = app.workers()
         assert worker.heartbeat_at == clock.now()
@@ -89,7 +90,7 @@ def test_after_an_absence_the_reaper_waits_half_of_the_longest_configured_lease(
     part = ReaperPart(app.reaper(), app.database)
     part.round(())
     clock.advance(HOUR)
-    assert part.round(()) == HEARTBEAT_GRACE_LEASES * max(leases, default=ALIVE_SECONDS)
+    assert part.round(()) == HEARTBEAT_GRACE_LEASES * max(leases, default=LEASE_SECONDS)
 
 
 # A clock that was set back ----------------------------------------------------------------------------------------
@@ -110,9 +111,9 @@ def test_a_clock_that_was_set_back_delays_a_rescue_by_no_more_than_a_lease(engin
     with engine.worker() as runner:
         engine.claim(runner, "step")
         engine.clock.adjust(-HOUR)
-        _reap_for(engine, ALIVE_SECONDS - 2 * ROUND_SECONDS)
+        _reap_for(engine, LEASE_SECONDS - 2 * ROUND_SECONDS)
         assert engine.state("step") == "Running"
-        _reap_for(engine, ALIVE_SECONDS + ROUND_SECONDS)
+        _reap_for(engine, LEASE_SECONDS + ROUND_SECONDS)
         assert (engine.state("step"), engine["step"].reason) == ("Pending", "rescued")
 
 
@@ -124,7 +125,7 @@ def test_a_live_worker_keeps_its_steps_when_the_clock_is_set_back(engine: Engine
         reaper.round()
         engine.clock.adjust(-HOUR)
         reaper.round()  # before the next heartbeat
-        _reap_for(engine, 3 * ALIVE_SECONDS, runner.worker)
+        _reap_for(engine, 3 * LEASE_SECONDS, runner.worker)
         assert (engine.state("step"), engine["step"].rescues) == ("Running", 0)
 
 

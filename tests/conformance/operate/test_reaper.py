@@ -10,6 +10,7 @@ import pytest
 
 from stepwell import Reschedule, Skip, Stepwell
 from stepwell.events import FailureNotification, GroupStalled, StepRescued
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.operate.dead_leases import RESCUE_SPREAD_SECONDS
 from stepwell.operate.reaper import (
     DEAD_WORKER_RETENTION_SECONDS,
@@ -19,7 +20,6 @@ from stepwell.operate.reaper import (
 )
 from stepwell.operate.reaper_part import HEARTBEAT_GRACE_LEASES, ReaperPart
 from stepwell.run.claim import MARGIN_SECONDS
-from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support.engine import Engine, raised, returned
 from tests.conformance.support.ticks import GROUP, run_level
 
@@ -41,7 +41,7 @@ def alarms(app: Stepwell) -> list[GroupStalled]:
 
 def _die(engine: Engine) -> None:
     """Every worker of now is not heard of any more."""
-    engine.clock.advance(ALIVE_SECONDS + 1)
+    engine.clock.advance(LEASE_SECONDS + 1)
 
 
 # Dead leases ------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_the_retries_of_a_worker_with_a_short_lease_are_spread_over_a_short_time
         assert engine.app.reaper().round().rescued == [engine["step"].id]
     retry_at = engine["step"].dispatch_after
     assert retry_at is not None
-    assert retry_at <= engine.clock.now() + timedelta(seconds=RESCUE_SPREAD_SECONDS * 2 * 3.0 / ALIVE_SECONDS)
+    assert retry_at <= engine.clock.now() + timedelta(seconds=RESCUE_SPREAD_SECONDS * 2 * 3.0 / LEASE_SECONDS)
 
 
 def test_a_step_of_a_worker_that_has_signed_off_goes_back(engine: Engine) -> None:
@@ -134,7 +134,7 @@ def test_without_a_timeout_a_lease_holds_as_long_as_its_worker_lives(engine: Eng
     with engine.worker() as runner:
         engine.claim(runner, "step")
         for _ in range(100):
-            engine.clock.advance(ALIVE_SECONDS - 1)
+            engine.clock.advance(LEASE_SECONDS - 1)
             runner.worker.heartbeat()
             assert engine.app.reaper().round().rescued == []
         assert engine.state("step") == "Running"
@@ -282,7 +282,7 @@ def test_a_reaper_that_was_suspended_waits_for_the_next_heartbeats(engine: Engin
         reaper.round(())
         assert (engine.state("living"), engine.state("dead")) == ("Running", "Running")
         living.worker.heartbeat()
-        engine.clock.advance(HEARTBEAT_GRACE_LEASES * ALIVE_SECONDS)
+        engine.clock.advance(HEARTBEAT_GRACE_LEASES * LEASE_SECONDS)
         reaper.round(())
         states = {claim.worker: str(engine.app.step(claim.step_id).state) for claim in (first, second)}
         assert states == {living.worker.id: "Running", dead.worker.id: "Pending"}
@@ -292,7 +292,7 @@ def test_a_reaper_that_was_suspended_waits_for_half_of_the_longest_lease(engine:
     reaper = ReaperPart(engine.app.reaper(), engine.app.database)
     reaper.round(())
     engine.clock.advance(1000)
-    assert reaper.round(()) == HEARTBEAT_GRACE_LEASES * ALIVE_SECONDS  # no worker is known
+    assert reaper.round(()) == HEARTBEAT_GRACE_LEASES * LEASE_SECONDS  # no worker is known
     with engine.worker() as short, engine.worker() as longer:
         for runner, seconds in ((short, 2.0), (longer, 6.0)):
             runner.worker.alive_seconds = seconds
@@ -305,7 +305,7 @@ def test_the_reaper_runs_when_a_lease_expires_without_another_heartbeat(engine: 
     engine.plant("step", group=GROUP)
     with engine.worker() as dead, engine.worker() as living:
         engine.claim(dead, "step")
-        engine.clock.advance(ALIVE_SECONDS - 2.0)
+        engine.clock.advance(LEASE_SECONDS - 2.0)
         living.worker.heartbeat()
         reaper = ReaperPart(engine.app.reaper(), engine.app.database)
         pause = reaper.round(())
@@ -357,7 +357,7 @@ def test_locks_past_their_deadline_are_released_and_others_are_not(engine: Engin
 
 def test_the_rows_of_dead_workers_are_forgotten_some_time_later(engine: Engine) -> None:
     with engine.worker() as dead, engine.worker() as alive:
-        engine.clock.advance(ALIVE_SECONDS + DEAD_WORKER_RETENTION_SECONDS - 1)
+        engine.clock.advance(LEASE_SECONDS + DEAD_WORKER_RETENTION_SECONDS - 1)
         alive.worker.heartbeat()
         assert engine.app.reaper().round().workers_deleted == 0
         engine.clock.advance(2)

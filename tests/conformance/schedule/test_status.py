@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell import Stepwell, current_step
-from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.testing import ManualClock
 from tests.conformance.schedule.support import at, create, only, outcomes, statuses, tick
 
@@ -127,7 +127,7 @@ def test_a_step_whose_worker_dies_is_pending_again(reports: Stepwell, clock: Man
     reports.dispatch_once()
     assert len(dead.claim(8)) == 1
     assert only(reports).status == "RUNNING"
-    clock.advance(ALIVE_SECONDS + 1)
+    clock.advance(LEASE_SECONDS + 1)
     assert reports.reaper().round().rescued == [only(reports).step_id]
     dead.close()
     assert only(reports).status == "PENDING"

@@ -10,10 +10,11 @@ import pytest
 
 from stepwell import DivideTotalValueEqually, Handle, InvalidStep, NewStep, State, Stepwell, StepwellError
 from stepwell.model.claimed import Claim
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.run.claim import Claimer
 from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
-from stepwell.run.worker_row import ALIVE_SECONDS, WorkerRow
+from stepwell.run.worker_row import WorkerRow
 from stepwell.service.crew import Crew
 from stepwell.share.limits import Kind
 from stepwell.share.strategies import Strategy, Weight
@@ -306,7 +307,7 @@ def test_a_key_is_not_lost_with_the_worker_of_the_step_that_was_admitted(engine:
     if end == "signs off":
         other.unregister()
     else:
-        engine.clock.advance(ALIVE_SECONDS - 1)
+        engine.clock.advance(LEASE_SECONDS - 1)
         hand.live_on()
         engine.clock.advance(2)
         engine.app.dispatch_once("nobody's")
@@ -318,7 +319,7 @@ def test_a_key_is_not_lost_with_the_worker_of_the_step_that_was_admitted(engine:
 
 def test_a_worker_that_was_taken_for_dead_claims_its_keys_after_its_next_heartbeat(engine: Engine) -> None:
     row = WorkerRow(engine.app.database, ["default"], ACTIONS, 5)
-    engine.clock.advance(ALIVE_SECONDS + 1)
+    engine.clock.advance(LEASE_SECONDS + 1)
     (first,) = enqueue(engine, 1, concurrency_key="k")
     engine.app.dispatcher().run_until_quiet()
     assert "no live worker serves" in engine.app.explain(first).summary

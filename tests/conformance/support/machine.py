@@ -34,9 +34,9 @@ from stepwell.dispatch import lock as group_lock
 from stepwell.dispatch.phases import STATE_PHASES, PhaseContext, dispatch, pick, process_marks
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused, IllegalTransition, InvalidStep
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.model.states import TERMINAL, State
 from stepwell.run.finish import Finisher
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Transaction
 from stepwell.store.engine import ticks
 from stepwell.testing import ManualClock
@@ -123,7 +123,7 @@ class Machine(RuleBasedStateMachine):
         self.app = self.open_app(clock=self.clock)
         self.app.job(name=ACTION)(lambda: None)
         self.runner = self.app.inline_runner(slots=self.slots)
-        self.workers.append(self.clock.now() + timedelta(seconds=ALIVE_SECONDS))
+        self.workers.append(self.clock.now() + timedelta(seconds=LEASE_SECONDS))
         self.finisher = Finisher(self.app.database)
 
     def rows(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -515,12 +515,12 @@ class Machine(RuleBasedStateMachine):
 
     # time and accidents ---------------------------------------------------------------------------------------------
 
-    @rule(seconds=st.sampled_from([1.0, 5.0, ALIVE_SECONDS]), beat=st.booleans())
+    @rule(seconds=st.sampled_from([1.0, 5.0, LEASE_SECONDS]), beat=st.booleans())
     def let_time_pass(self, seconds: float, beat: bool) -> None:
         self.clock.advance(seconds)
         if beat:
             self.runner.worker.heartbeat()
-            self.workers[-1] = self.clock.now() + timedelta(seconds=ALIVE_SECONDS)
+            self.workers[-1] = self.clock.now() + timedelta(seconds=LEASE_SECONDS)
 
     @precondition(lambda self: self.reopens)
     @rule()

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from hypothesis.stateful import multiple
 
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.model.states import State
 from stepwell.run.inline import InlineRunner
-from stepwell.run.worker_row import ALIVE_SECONDS
 from tests.conformance.support.machine import ACTION, Machine, Opener
 from tests.conformance.support.reference_model import Node
 
@@ -48,7 +48,7 @@ class ObstructedMachine(Machine):
         self._keep_alive(runner)
 
     def _keep_alive(self, runner: InlineRunner) -> None:
-        until = self.clock.now() + timedelta(seconds=ALIVE_SECONDS)
+        until = self.clock.now() + timedelta(seconds=LEASE_SECONDS)
         lanes = self.rows(f"SELECT queue, action FROM steps_worker_lanes WHERE worker_id = '{runner.worker.id}'")
         for lane in lanes:
             self.model.lanes[lane["queue"], lane["action"]] = until
@@ -79,7 +79,7 @@ class ObstructedMachine(Machine):
         """A worker claims steps and never sends a heartbeat again."""
         runner = self._worker("default")
         self._keep_alive(runner)
-        self.workers.insert(0, self.clock.now() + timedelta(seconds=ALIVE_SECONDS))
+        self.workers.insert(0, self.clock.now() + timedelta(seconds=LEASE_SECONDS))
         self.abandoned |= {claim.step_id: claim.token for claim in self._claim(runner, 2)}
         self.let_time_pass(self.chance.choice((0.0, 20.0, 40.0)), True)
 
@@ -118,7 +118,7 @@ class ObstructedMachine(Machine):
             for runner in self.runners:
                 runner.worker.heartbeat()
                 self._keep_alive(runner)
-            self.workers[-1] = self.clock.now() + timedelta(seconds=ALIVE_SECONDS)
+            self.workers[-1] = self.clock.now() + timedelta(seconds=LEASE_SECONDS)
 
     def claim(self, limit: int) -> Any:
         return multiple(*(claim for runner in self.runners for claim in self._claim(runner, limit)))

@@ -14,8 +14,8 @@ from stepwell.events import WorkflowCancelled
 from stepwell.model.actors import By
 from stepwell.model.claimed import Claim
 from stepwell.model.errors import ActionRefused
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.run.inline import InlineRunner
-from stepwell.run.worker_row import ALIVE_SECONDS
 from stepwell.store import Transaction
 from stepwell.store.engine.runs import Success, finish_all
 from stepwell.workflow.by_hand.actions import cancel
@@ -48,7 +48,7 @@ def by_the_reaper(engine: Engine, run: Run) -> str:
     for _ in range(4):
         with engine.worker() as runner:
             engine.claim(runner, "only")
-            engine.clock.advance(ALIVE_SECONDS + 1)
+            engine.clock.advance(LEASE_SECONDS + 1)
             reaper.round()
         engine.clock.advance(60)
     assert run.step("only").reason == "poison"
@@ -99,7 +99,7 @@ def by_the_reaper_of_a_lease(engine: Engine, run: Run) -> str:
         engine.claim(runner, "only")
         engine.app.transition_to(run.step("only"), State.STOPPED, who="alice")
         assert run.state == "in_progress"
-        engine.clock.advance(ALIVE_SECONDS + 1)
+        engine.clock.advance(LEASE_SECONDS + 1)
         engine.app.reaper().round()
     return "error"
 

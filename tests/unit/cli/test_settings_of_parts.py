@@ -9,7 +9,7 @@ import pytest
 from stepwell import Stepwell
 from stepwell.dispatch.lock import acquire
 from stepwell.dispatch.sweep_part import SweepPart
-from stepwell.run.worker_row import ALIVE_SECONDS
+from stepwell.model.leases import LEASE_SECONDS
 from stepwell.testing import ManualClock, behave
 
 
@@ -32,7 +32,7 @@ def test_a_step_is_rescued_as_often_as_the_reaper_is_given(app: Stepwell, clock:
     runner = app.inline_runner()
     app.dispatch_once()
     assert len(runner.claim(1)) == 1
-    clock.advance(ALIVE_SECONDS + 1)
+    clock.advance(LEASE_SECONDS + 1)
     assert reaper.round().poisoned == [step.id]
     runner.close()
 
@@ -53,7 +53,7 @@ def test_an_untaken_step_returns_to_pending_after_the_seconds_given(app: Stepwel
 def test_a_dead_worker_is_forgotten_after_the_seconds_given(app: Stepwell, clock: ManualClock) -> None:
     behave(app)
     runner = app.inline_runner()
-    clock.advance(ALIVE_SECONDS + 4)
+    clock.advance(LEASE_SECONDS + 4)
     assert app.reaper(dead_worker_retention_seconds=6).round().workers_deleted == 0
     assert app.reaper(dead_worker_retention_seconds=3).round().workers_deleted == 1
     runner.close()

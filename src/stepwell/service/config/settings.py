@@ -101,7 +101,7 @@ class WorkerSettings:
         30.0,
         Seconds(SHORTEST_LEASE_SECONDS, _DAY),
         "Time without a heartbeat after which a worker counts as dead and its steps are recovered.",
-        constant="run.worker_row:ALIVE_SECONDS",
+        constant="model.leases:LEASE_SECONDS",
     )
     grace_seconds: float = setting(
         30.0,

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from stepwell.model.actors import worker_actor
 from stepwell.model.claimed import ClaimedStep
 from stepwell.model.features import WORKFLOW
 from stepwell.model.states import State
@@ -113,7 +114,7 @@ def claim_steps(
     Those of `starting` (None: all) have a free slot. Of the others, a step whose last run died is not claimed: it would
     not be known whether the next death is its own.
     """
-    actor = f"worker:{worker}"
+    actor = worker_actor(worker)
     batch = new_batch()
     steps = claim(
         tx,

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from stepwell.look import palette
 from stepwell.look.words import counted, reason_words, span
-from stepwell.model.actors import OPERATOR
+from stepwell.model.actors import person_of
 from stepwell.model.redaction import redacted
 from stepwell.model.states import State
 from stepwell.model.workflow_states import WorkflowState
@@ -49,7 +49,7 @@ def environment() -> jinja2.Environment:
         "millis": lambda moment: int(moment.timestamp() * 1000),
         "reason": reason_words,
         "shorten": shorten,
-        "person": lambda actor: (actor or "").removeprefix(OPERATOR),
+        "person": person_of,
     }
     made.globals |= {"look_of": look_of, "look_of_step": look_of_step, "palette": palette, "State": State}
     return made
