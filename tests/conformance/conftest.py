@@ -1,4 +1,4 @@
-"""Every conformance test that uses `app` also holds the promises of SPEC 11, whatever else it is about."""
+"""Every conformance test that uses `app` also holds the invariants, whatever else it is about."""
 
 from __future__ import annotations
 

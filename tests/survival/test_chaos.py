@@ -1,4 +1,4 @@
-"""Workers, dispatchers and reapers that are killed and suspended at random, for some seconds (SPEC 6, 11)."""
+"""Workers, dispatchers and reapers that are killed and suspended at random, for some seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Database outages, and commits whose response is lost: nothing is lost and nothing is done twice (SPEC 6, 11)."""
+"""Database outages, and commits whose response is lost: nothing is lost and nothing is done twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker that is killed with steps in every stage of a claim: only runs that had begun count as deaths (SPEC 6)."""
+"""A worker that is killed with steps in every stage of a claim: only runs that had begun count as deaths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping: no new work, a grace period, then steps return to Pending; a second signal stops at once (SPEC 6)."""
+"""Stopping: no new work, a grace period, then steps return to Pending; a second signal stops at once."""
 
 from __future__ import annotations
 

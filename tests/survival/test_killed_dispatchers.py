@@ -1,4 +1,4 @@
-"""A dispatcher that is killed or suspended in a tick: its group waits for one lease, however long that is (SPEC 6)."""
+"""A dispatcher that is killed or suspended in a tick: its group waits for one lease, however long that is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker killed at any point of a step's life: the step ends, and what had ended never runs again (SPEC 6, 11.4)."""
+"""A worker killed at any point of a step's life: the step ends, and what had ended never runs again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a job does to its process, other steps are not affected and nothing is lost (SPEC 6, executors)."""
+"""Whatever a job does to its process, other steps are not affected and nothing is lost."""
 
 from __future__ import annotations
 

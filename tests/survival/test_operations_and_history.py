@@ -1,4 +1,4 @@
-"""Real kills: history still rebuilds every moment, and a bulk action that was killed is continued (SPEC 7)."""
+"""Real kills: history still rebuilds every moment, and a bulk action that was killed is continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind a pooler in transaction mode: every transaction may use a different session of the server (SPEC 6)."""
+"""Behind a pooler in transaction mode: every transaction may use a different session of the server."""
 
 from __future__ import annotations
 

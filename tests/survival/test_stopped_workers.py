@@ -1,4 +1,4 @@
-"""A worker that was suspended beyond its lease and resumes: its stale writes are ignored (SPEC 6, 11.2)."""
+"""A worker that was suspended beyond its lease and resumes: its stale writes are ignored."""
 
 from __future__ import annotations
 

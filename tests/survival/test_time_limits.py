@@ -1,4 +1,4 @@
-"""Timeout, cooldown and cancellation, with cooperative code and code that ignores them (SPEC 6)."""
+"""Timeout, cooldown and cancellation, with cooperative code and code that ignores them."""
 
 from __future__ import annotations
 

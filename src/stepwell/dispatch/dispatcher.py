@@ -14,7 +14,7 @@ from stepwell.enqueue.adopt_each import adopt_rows
 from stepwell.enqueue.create import Creator
 from stepwell.model.errors import StepwellError
 from stepwell.model.this_process import unique_name
-from stepwell.share.limits import unblock_keys
+from stepwell.share.keys import unblock_keys
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import ticks
 

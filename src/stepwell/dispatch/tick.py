@@ -1,4 +1,4 @@
-"""One tick of one group: lock, breaker, the state phases, then pick and dispatch (SPEC 3).
+"""One tick of one group: lock, breaker, the state phases, then pick and dispatch.
 
 A state phase that changes rows ends the tick early, and the dispatcher ticks again at once. So that constant cascades
 cannot starve dispatch, the tick after one that ended early runs all phases.

@@ -19,7 +19,7 @@ from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import actions, counters, creation, explaining, reading
-from stepwell.store.filters import check_step_filters
+from stepwell.store.filters import check_step_filters, listed
 from stepwell.store.missing import missing_step
 
 # Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
@@ -89,13 +89,10 @@ class Reader:
 
     def refuse_unknown_names(self, *, group: Any = None, queue: Any = None) -> None:
         """Raise if there is no such group or queue."""
-        self._refuse_unknown_names(_listed(group), _listed(queue))
-
-    def _refuse_unknown_names(self, groups: Sequence[Any], queues: Sequence[Any] = ()) -> None:
-        if groups:
-            refuse_unknown("steps", groups, [row.group for row in self.groups()], "group")
-        if queues:
-            refuse_unknown("steps", queues, self._database.read(creation.queue_names), "queue")
+        if group is not None:
+            refuse_unknown("steps", listed(group), [row.group for row in self.groups()], "group")
+        if queue is not None:
+            refuse_unknown("steps", listed(queue), self._database.read(creation.queue_names), "queue")
 
     def is_live(self, relatable: tuple[str, str | int], actions: Collection[str] | None = None) -> bool:
         """Whether a workflow that has a step of these actions (or of any) about this object has not ended."""
@@ -225,7 +222,7 @@ class Reader:
 
         found = self._database.read(look)
         if group is not None and not found:
-            self._refuse_unknown_names([group])
+            self.refuse_unknown_names(group=group)
         return found
 
     def dependencies(self, which: Step | StepRef | int | str) -> list[Step]:
@@ -258,12 +255,6 @@ def _step_by_uuid(tx: Transaction, uuid: str) -> Step:
     if step is None:
         raise missing_step(tx, uuid=uuid)
     return step
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    if value is None:
-        return ()
-    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
 
 
 def _build_tree(top: Step, below: dict[int, list[Step]]) -> TreeNode:

@@ -1,4 +1,4 @@
-"""The invariants of the specification, checked on a live database with read-only queries."""
+"""The invariants, checked on a live database with read-only queries."""
 
 from __future__ import annotations
 

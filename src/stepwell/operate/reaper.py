@@ -18,7 +18,7 @@ from stepwell.model.actors import REAPER
 from stepwell.operate.dead_leases import DeadLeases, Rescued
 from stepwell.operate.heartbeats import Heartbeats
 from stepwell.run.finish import MAX_RESCUES
-from stepwell.share.limits import recheck_keys_of_dead_workers
+from stepwell.share.keys import recheck_keys_of_dead_workers
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import reaping, ticks
 

@@ -21,7 +21,7 @@ from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseUnavailable
 from stepwell.run.worker_row import WorkerRow
-from stepwell.share.limits import Headroom, SharedSlots, headroom_for_claim
+from stepwell.share.headroom import Headroom, SharedSlots, headroom_for_claim
 from stepwell.share.strategies import NORMAL_SHARE, Strategy, Weight, safe_grants, safe_recall, safe_remember
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import adoption, claims, limits

@@ -10,7 +10,7 @@ from datetime import timedelta
 from stepwell.model.clock import since_boot
 from stepwell.model.leases import LEASE_SECONDS
 from stepwell.model.this_process import unique_name
-from stepwell.share.limits import recheck_keys_of_lanes
+from stepwell.share.keys import recheck_keys_of_lanes
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import creation, workers
 

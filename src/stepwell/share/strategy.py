@@ -19,7 +19,7 @@ Order: TypeAlias = Literal["by age", "by weight"]
 
 DEFAULT_WEIGHT: Final = 1
 # High-priority steps come first, but one slot in this many (with fewer slots: one claim in this many) goes to the
-# others while any of them waits, so that high-priority steps cannot starve them. `pick` in sql/*/tick.sql repeats it.
+# others while any of them waits, so that high-priority steps cannot starve them. The statement `pick` repeats it.
 NORMAL_SHARE: Final = 8
 
 NONE: Final[Mapping[str, int]] = MappingProxyType({})

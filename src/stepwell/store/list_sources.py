@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from stepwell.model.states import TROUBLE, State
-from stepwell.store.filters import Conditions, step_conditions
+from stepwell.store.conditions import Conditions, step_conditions
+from stepwell.store.filters import listed
+from stepwell.store.macros import SQLITE
 
 _ON_AGENDA: Final = {State.DISPATCHED: "dispatched", State.RUNNING: "running"}
 # Filters by which `steps` has an index. (By relatable: only if the type is given.)
@@ -38,7 +40,7 @@ class Source:
 
     def __init__(self, dialect: str) -> None:
         self._conditions = Conditions(dialect)
-        self._is_sqlite = dialect == "sqlite"
+        self._is_sqlite = dialect == SQLITE
         self._parts: list[str] = []
         self._in_order = False
 
@@ -107,8 +109,7 @@ def source_of(dialect: str, filters: Mapping[str, Any]) -> Source:
         source.add_steps(dialect, {name: filters[name] for name in names if name in filters})
     elif "fingerprint" in filters or "cause" in filters:
         name = "fingerprint" if "fingerprint" in filters else "cause"
-        value = filters[name]
-        source.add("steps_trouble", name, list(value) if isinstance(value, list | tuple) else [value])
+        source.add("steps_trouble", name, listed(filters[name]))
     elif "status" in filters:
         source.add("steps_agenda", "status", filters["status"])
     elif "state" in filters and TROUBLE.union(_ON_AGENDA).issuperset(filters["state"]):

@@ -1,4 +1,4 @@
-"""The lock of a group (SPEC 3, row 0): one owner, a token that only grows, a deadline, and a fence behind it."""
+"""The lock of a group: one owner, a token that only grows, a deadline, and a fence behind it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An idle tick writes nothing (SPEC 3): it needs no right to write at all."""
+"""An idle tick writes nothing: it needs no right to write at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases 2 to 4 of a tick (SPEC 3), each with its exact rule: skipped and cancelled parents, handlers."""
+"""Phases 2 to 4 of a tick, each with its exact rule: skipped and cancelled parents, handlers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phases 5 to 8 of a tick (SPEC 3), each with its exact rule: parents, failures, exhausted retries."""
+"""Phases 5 to 8 of a tick, each with its exact rule: parents, failures, exhausted retries."""
 
 from __future__ import annotations
 

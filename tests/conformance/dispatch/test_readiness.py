@@ -1,4 +1,4 @@
-"""Readiness has one definition (SPEC 4): what `explain` calls ready is exactly what the dispatcher picks next.
+"""Readiness has one definition: what `explain` calls ready is exactly what the dispatcher picks next.
 
 Random trees and graphs are moved along at random: steps end in every way, operators act, time passes, workflows are
 paused, steps come late. After every move cascades settle with the breaker off; then every Pending step is explained,

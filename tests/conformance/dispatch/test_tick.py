@@ -1,4 +1,4 @@
-"""The frame of a tick (SPEC 3): the order of its phases, when it ends, what it picks."""
+"""The frame of a tick: the order of its phases, when it ends, what it picks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tick leaves behind (SPEC 3): its row in the tick log, its lines in the log, an error of a phase."""
+"""What a tick leaves behind: its row in the tick log, its lines in the log, an error of a phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incidents of similar systems, each as a test (SPEC 12, last paragraph; RELIABILITY F24–F36)."""
+"""Incidents of similar systems, each as a test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.conformance.support.ticks import (
     wait_for_exit,
 )
 
-# A phase that reports work on zero changed rows wedges its group (F29) ----------------------------------------
+# A phase that reports work on zero changed rows wedges its group ----------------------------------------
 
 
 def test_a_skipped_parent_with_only_ended_descendants_does_not_wedge_its_group(engine: Engine) -> None:
@@ -65,7 +65,7 @@ def test_a_database_without_work_gives_no_work_to_any_phase(engine: Engine) -> N
         assert (report.changed, rows(report)) == (0, {})
 
 
-# A limit before the filter hides what is younger (F31); one poison row blocks hundreds (F30) -------------------
+# A limit before the filter hides what is younger; one poison row blocks hundreds -------------------
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_one_undispatchable_step_of_high_priority_does_not_block_hundreds(engine
     assert engine.app.stats().states | {"Pending": 1, "Dispatched": 660} == engine.app.stats().states
 
 
-# A lock without an owner is released by the wrong tick (F25, F28) ----------------------------------------------
+# A lock without an owner is released by the wrong tick ----------------------------------------------
 
 
 def test_a_slow_tick_does_not_release_the_lock_of_the_one_that_overtook_it(engine: Engine) -> None:
@@ -173,7 +173,7 @@ def test_a_worker_that_was_thought_dead_does_not_overwrite_the_new_run(engine: E
     assert engine.path("step").count("Completed") == 1
 
 
-# A replayed parent duplicates its children; one that only waits is run again (F33) -------------------------------
+# A replayed parent duplicates its children; one that only waits is run again -------------------------------
 
 
 def test_a_parent_that_is_run_again_does_not_duplicate_its_children(engine: Engine) -> None:
@@ -201,7 +201,7 @@ def test_a_parent_that_only_waits_for_its_children_is_not_run_again(engine: Engi
     assert engine.path("root") == ["Pending", "Dispatched", "Running", "Completed"]
 
 
-# A cancelled step that a worker picks up loops through errors (F35) ----------------------------------------------
+# A cancelled step that a worker picks up loops through errors ----------------------------------------------
 
 
 @pytest.mark.parametrize("action", ["cancel", "skip"])
@@ -292,7 +292,7 @@ def test_every_pair_of_outcomes_decides_the_parent(engine: Engine) -> None:
         assert (engine.state(f"a{number}"), engine.state(f"b{number}"), engine.state(f"p{number}")) == expected
 
 
-# The breaker flips in the middle of it (F36) -----------------------------------------------------------------------
+# The breaker flips in the middle of it -----------------------------------------------------------------------
 
 
 def test_no_dispatch_falls_into_an_interval_in_which_the_breaker_was_off(shared_database_url: str) -> None:

@@ -1,4 +1,4 @@
-"""`connection=`: steps in the transactions of SQLAlchemy, Django, aiosqlite and async psycopg (SPEC 5)."""
+"""`connection=`: steps in the transactions of SQLAlchemy, Django, aiosqlite and async psycopg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handle that enqueue returns (SPEC 5): await it, or ask it for the result."""
+"""The handle that enqueue returns: await it, or ask it for the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles of existing steps, of many steps at once, and the operator's actions on them (SPEC 5)."""
+"""Handles of existing steps, of many steps at once, and the operator's actions on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explain` (SPEC 4): every unmet condition of a step, the rows behind it, and when it will change."""
+"""`explain`: every unmet condition of a step, the rows behind it, and when it will change."""
 
 from __future__ import annotations
 

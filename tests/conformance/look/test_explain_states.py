@@ -10,7 +10,7 @@ from stepwell import Stepwell
 from stepwell.look.explain import Explanation, RootCause
 from stepwell.model.leases import LEASE_SECONDS
 from stepwell.run.ending import Ending
-from stepwell.share.limits import Kind
+from stepwell.share.headroom import Kind
 from stepwell.testing import ManualClock
 from tests.conformance.support.engine import Engine, plain_connection
 from tests.conformance.support.ticks import GROUP, insert_sql, run, run_level

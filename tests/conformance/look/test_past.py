@@ -1,4 +1,4 @@
-"""History rebuilds any earlier moment, compared with what was read at that moment (SPEC 7)."""
+"""History rebuilds any earlier moment, compared with what was read at that moment."""
 
 from __future__ import annotations
 

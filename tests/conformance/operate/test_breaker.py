@@ -1,4 +1,4 @@
-"""The circuit breaker (SPEC 10, 11.9): it blocks Pending to Dispatched, and nothing else."""
+"""The circuit breaker: it blocks Pending to Dispatched, and nothing else."""
 
 from __future__ import annotations
 

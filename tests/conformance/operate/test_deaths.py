@@ -1,4 +1,4 @@
-"""Which deaths count against a step: those in a row, of runs that had begun (SPEC 6)."""
+"""Which deaths count against a step: those in a row, of runs that had begun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeats and clocks: what the reaper believes (SPEC 6)."""
+"""Heartbeats and clocks: what the reaper believes."""
 
 from __future__ import annotations
 

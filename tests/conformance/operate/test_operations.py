@@ -1,4 +1,4 @@
-"""Actions in bulk: a frozen preview, its execution item by item, and what a crash leaves (SPEC 7, by hand)."""
+"""Actions in bulk: a frozen preview, its execution item by item, and what a crash leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A paused workflow (SPEC 4, 7): its Pending steps are held back, and nothing else is."""
+"""A paused workflow: its Pending steps are held back, and nothing else is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reaper (SPEC 6): steps of dead workers are retried, and the deaths counted; stalled groups are reported."""
+"""The reaper: steps of dead workers are retried, and the deaths counted; stalled groups are reported."""
 
 from __future__ import annotations
 

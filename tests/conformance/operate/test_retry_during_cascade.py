@@ -1,4 +1,4 @@
-"""No retry is undone by the next cascade (SPEC 12): the same retry at every moment of the cascade."""
+"""No retry is undone by the next cascade: the same retry at every moment of the cascade."""
 
 from __future__ import annotations
 

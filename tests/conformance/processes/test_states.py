@@ -1,4 +1,4 @@
-"""The state of a task follows from its step: the table of SPEC 9, in one definition."""
+"""The state of a task follows from its step: one table, in one definition."""
 
 from __future__ import annotations
 

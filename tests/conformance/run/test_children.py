@@ -1,4 +1,4 @@
-"""Children of a running step (SPEC 5): written with the end of compute, ready when the own code is done."""
+"""Children of a running step: written with the end of compute, ready when the own code is done."""
 
 from __future__ import annotations
 

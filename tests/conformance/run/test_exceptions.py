@@ -1,4 +1,4 @@
-"""Exceptions (SPEC 5): how each ends or repeats the step, and in which order the hooks are asked."""
+"""Exceptions: how each ends or repeats the step, and in which order the hooks are asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of one run (SPEC 5): prepare, the guards, compute, the later stages; each hook may be a coroutine."""
+"""The order of one run: prepare, the guards, compute, the later stages; each hook may be a coroutine."""
 
 from __future__ import annotations
 

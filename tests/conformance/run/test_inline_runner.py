@@ -1,4 +1,4 @@
-"""The inline runner: what it has claimed is run or handed back, also after an interrupt (SPEC 11.4)."""
+"""The inline runner: what it has claimed is run or handed back, also after an interrupt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that dies in the middle of a run (SPEC 5, 11.4): children exactly once, nothing recorded is repeated."""
+"""A process that dies in the middle of a run: children exactly once, nothing recorded is repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases (SPEC 3, 6, 11.2): one holder, whose writes alone count, and a lease that is held until it is released."""
+"""Leases: one holder, whose writes alone count, and a lease that is held until it is released."""
 
 from __future__ import annotations
 

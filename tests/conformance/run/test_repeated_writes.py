@@ -1,4 +1,4 @@
-"""A worker that lost the answer of the database repeats its write: nothing happens twice (SPEC 11.3)."""
+"""A worker that lost the answer of the database repeats its write: nothing happens twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of runs (SPEC 5, 6): values of every kind, NOT_COMPLETED, results and arguments that do not fit."""
+"""Results of runs: values of every kind, NOT_COMPLETED, results and arguments that do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`current_step().results()`: what the steps before this one ended with (SPEC 5)."""
+"""`current_step().results()`: what the steps before this one ended with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job can do while it runs (SPEC 5): checkpoint, progress, log, ask for time and cancellation; interrupts."""
+"""What a job can do while it runs: checkpoint, progress, log, ask for time and cancellation; interrupts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After compute (SPEC 5): double_check, confirm_or_retry, complete. Compute itself never runs again."""
+"""After compute: double_check, confirm_or_retry, complete. Compute itself never runs again."""
 
 from __future__ import annotations
 

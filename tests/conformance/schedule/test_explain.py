@@ -1,4 +1,4 @@
-"""Item 4: `explain` tells the truth about a time, for each case of SPEC 8."""
+"""`explain` tells the truth about a time, for each kind of slot and expression."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from stepwell.run.ending import Ending
 from stepwell.run.finish import Finisher
 from stepwell.run.worker_row import WorkerRow
 from stepwell.service.crew import Crew
-from stepwell.share.limits import Kind
+from stepwell.share.headroom import Kind
 from stepwell.share.strategies import Strategy, Weight
 from tests.conformance.support.engine import Engine, failed, returned
 

@@ -1,4 +1,4 @@
-"""When an app connects: on first use, in every process for itself, and not again after it was closed (SPEC 5)."""
+"""When an app connects: on first use, in every process for itself, and not again after it was closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every statement of the dispatcher and of a claim finds its rows by an index (SPEC 1).
+"""Every statement of the dispatcher and of a claim finds its rows by an index.
 
 The planners are asked on a database with 200,000 finished and 20,000 blocked steps: whatever has ended and whatever
 waits must not be read. A scan of a small table (groups, workers, settings, a handful of marks) is nobody's concern.

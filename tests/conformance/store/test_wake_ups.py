@@ -1,4 +1,4 @@
-"""Every enqueue wakes those who listen, on either database (SPEC 6, wake-ups)."""
+"""Every enqueue wakes those who listen, on either database."""
 
 from __future__ import annotations
 

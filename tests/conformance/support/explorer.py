@@ -102,7 +102,7 @@ def lay_out(roots: Sequence[Plan], *, one_block: bool = False) -> Tree:
 
 
 def predict(tree: Tree) -> dict[int, FinalState]:
-    """How every step of a tree ends, by SPEC 3 applied to the finished tree."""
+    """How every step of a tree ends, by the phases applied to the finished tree."""
 
     @cache
     def exists(site: Site) -> bool:

@@ -1,4 +1,4 @@
-"""SPEC 2, 3, 4 and 7 in plain Python: the model that the stateful test and the explorer compare the engine with.
+"""The engine in plain Python: the model that the stateful test and the explorer compare it with.
 
 It has no marks, no agenda and no counts. Each rule checks every step again, the slow and obvious way, so it cannot miss
 one. It leaves one thing open on purpose: *which* of the eligible steps are dispatched when slots are scarce.

@@ -1,4 +1,4 @@
-"""What stands before every route: hosts, origins, sign-in, roles, sizes, headers (SPEC 10)."""
+"""What stands before every route: hosts, origins, sign-in, roles, sizes, headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators do with the steps of workflows (SPEC 7, rules 6 to 8)."""
+"""What operators do with the steps of workflows."""
 
 from __future__ import annotations
 

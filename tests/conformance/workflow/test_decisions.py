@@ -1,4 +1,4 @@
-"""Conditions and skipped inputs are decided once, before any claim, without a worker (SPEC 7, rule 4)."""
+"""Conditions and skipped inputs are decided once, before any claim, without a worker."""
 
 from __future__ import annotations
 

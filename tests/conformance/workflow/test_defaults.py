@@ -1,4 +1,4 @@
-"""What seed 002 promises beside the graph: defaults, names, handlers, events, the request (SPEC 7, rule 11)."""
+"""What a workflow promises beside the graph: defaults, names, handlers, events, the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates: steps that wait for an answer by a person or a program (SPEC 7, rule 1)."""
+"""Gates: steps that wait for an answer by a person or a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs of every shape run in their order, with results as typed arguments (SPEC 7)."""
+"""Graphs of every shape run in their order, with results as typed arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes two requests the same, and a start in the caller's own transaction (SPEC 7, rule 10)."""
+"""What makes two requests the same, and a start in the caller's own transaction."""
 
 from __future__ import annotations
 

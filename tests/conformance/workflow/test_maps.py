@@ -1,4 +1,4 @@
-"""Maps: one child for each element of a list, and the joins below them (SPEC 7, rules 2 and 3)."""
+"""Maps: one child for each element of a list, and the joins below them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random workflows end as the rules say, also after random actions of operators (SPEC 7)."""
+"""Random workflows end as the rules say, also after random actions of operators."""
 
 from __future__ import annotations
 

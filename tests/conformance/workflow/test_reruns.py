@@ -1,4 +1,4 @@
-"""A rerun: a new workflow that copies what had concluded (SPEC 7, rule 10)."""
+"""A rerun: a new workflow that copies what had concluded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever ends the last step settles the workflow, and nothing else pays for it (SPEC 7, rules 7 to 9)."""
+"""Whoever ends the last step settles the workflow, and nothing else pays for it."""
 
 from __future__ import annotations
 

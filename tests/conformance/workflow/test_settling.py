@@ -1,4 +1,4 @@
-"""A workflow settles in the transaction that ends its last step, whoever ends it (SPEC 7, rules 7 to 9)."""
+"""A workflow settles in the transaction that ends its last step, whoever ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two transactions on PostgreSQL that end the last steps of a workflow, held at the worst moment (SPEC 7, rule 7)."""
+"""Two transactions on PostgreSQL that end the last steps of a workflow, held at the worst moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every small graph with every outcome settles (SPEC 4 and 7): no workflow waits for what cannot happen."""
+"""Every small graph with every outcome settles: no workflow waits for what cannot happen."""
 
 from __future__ import annotations
 

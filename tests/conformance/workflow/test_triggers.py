@@ -1,4 +1,4 @@
-"""Trigger rules, and what a step learns about upstream steps that did not conclude (SPEC 7, rule 5)."""
+"""Trigger rules, and what a step learns about upstream steps that did not conclude."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions: rows keep the graph with which they were started, whatever is declared later (SPEC 7, rule 10)."""
+"""Versions: rows keep the graph with which they were started, whatever is declared later."""
 
 from __future__ import annotations
 

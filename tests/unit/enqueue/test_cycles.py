@@ -37,7 +37,7 @@ def refused(spots: list[Spot]) -> bool:
 
 
 def gets_stuck(spots: list[Spot]) -> bool:
-    """Run them by the readiness rule of SPEC 4, every step succeeding at once; true if some never end."""
+    """Run them by the rules of readiness, every step succeeding at once; true if some never end."""
     started: set[int] = set()
     ended: set[int] = set()
     while True:

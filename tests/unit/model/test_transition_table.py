@@ -16,7 +16,7 @@ from stepwell.model.states import CONCLUDED, FAILED, TERMINAL, TRANSITIONS, UNFI
 from stepwell.store.definitions import definitions
 from stepwell.store.statement import statements
 
-# SPEC 2, copied by hand: what leaves a state, and what only an operator may do.
+# Copied by hand: what leaves a state, and what only an operator may do.
 SPECIFIED = {
     "Pending": ("Dispatched Skipped Cancelled Failed NotRunnable", "Completed"),
     "Dispatched": ("Running Pending Skipped Cancelled Failed", ""),

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from stepwell.define.drafts import NewStep
 from stepwell.enqueue.create.neighbours import lowest_indexes
 from stepwell.enqueue.place import Neighbours, Placement
-from stepwell.store import Transaction, Wake
+from stepwell.store import Transaction
 from stepwell.store.engine import agenda, creation
 
 
 def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
     """Enrol steps by their ids alone."""
-    new = _span(tx, ids)
+    new = _span(ids)
     creation.add_to_blocks(tx, **new)
     creation.add_to_agenda(tx, **new, now=now)
     creation.add_marks(tx, **new)
@@ -23,10 +22,8 @@ def enrol(tx: Transaction, ids: Sequence[int], now: datetime) -> None:
 
 def enrol_created(tx: Transaction, placements: Sequence[Placement], neighbours: Neighbours, now: datetime) -> None:
     """The same as `enrol`, without reading from the database what the placements already contain."""
-    created = _span(tx, [placement.id for placement in placements])
+    created = _span([placement.id for placement in placements])
     connected = [placement for placement in placements if placement.shares_block or placement.dependencies]
-    if any(_needs_a_tick(placement.draft) for placement in placements):
-        tx.wake(Wake.DECISIONS)
     if len(connected) < len(placements):
         creation.add_to_agenda(tx, **created, now=now)
     if connected:
@@ -35,8 +32,8 @@ def enrol_created(tx: Transaction, placements: Sequence[Placement], neighbours: 
         roots = [placement.id for placement in undecided if placement.parent is None]
         if roots:
             agenda.open_ready(tx, ids=roots, now=now)
-        if undecided and creation.add_marks(tx, **_span(tx, [placement.id for placement in undecided])):
-            tx.wake(Wake.DECISIONS)
+        if undecided:
+            creation.add_marks(tx, **_span([placement.id for placement in undecided]))
 
 
 def _undecided(connected: Sequence[Placement], neighbours: Neighbours) -> list[Placement]:
@@ -64,12 +61,7 @@ def _is_dormant(step: object) -> bool:
     return isinstance(step, Placement) and step.is_dormant
 
 
-def _needs_a_tick(draft: NewStep) -> bool:
-    """Whether a tick has to open it before a worker can claim it."""
-    return draft.concurrency_key is not None or draft.delay is not None or draft.dispatch_after is not None
-
-
-def _span(tx: Transaction, ids: Sequence[int]) -> dict[str, Any]:
+def _span(ids: Sequence[int]) -> dict[str, Any]:
     """The range of the ids; the ids themselves only if other transactions have taken some in between."""
     first, last = min(ids), max(ids)
     return {"first": first, "last": last, "ids": list(ids) if last - first + 1 > len(ids) else None}

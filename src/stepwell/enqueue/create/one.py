@@ -11,7 +11,7 @@ from stepwell.enqueue.place import Names, names_others
 from stepwell.enqueue.place.queues import queue_of
 from stepwell.model.states import State
 from stepwell.model.step import StepRef
-from stepwell.store import Transaction, Wake
+from stepwell.store import Transaction
 from stepwell.store.engine import creation
 
 
@@ -37,7 +37,6 @@ def write_alone(
     """Insert the step, add it to the agenda and send the wake-ups, in one statement."""
     kind, of = draft.relatable or (None, None)
     moment = due(draft, now)
-    wakes = [Wake.WORK] if draft.concurrency_key is None and moment is None else [Wake.WORK, Wake.DECISIONS]
     number = creation.create_independent(
         tx,
         uuid=uuid,
@@ -56,7 +55,7 @@ def write_alone(
         concurrency_key=draft.concurrency_key,
         concurrency_limit=draft.concurrency_limit,
         now=now,
-        wakes=tx.wakes_to_send(*wakes),
+        wakes=creation.wakes_of_new(tx, concurrency_key=draft.concurrency_key, dispatch_after=moment),
     )
     if tx.collects_changes:
         tx.changed([created(number, uuid, draft.action, State.PENDING, None, now)])

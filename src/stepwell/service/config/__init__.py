@@ -1,7 +1,7 @@
 """The configuration: `stepwell.toml` and the environment, read once, with every problem reported together.
 
 settings   the sections, with type, default and meaning of every setting
-values     the kinds of values: whole numbers, durations, sizes, names
+kinds      what a kind of value is; `numbers`, `words` and `names` are the kinds
 reading    the file and the environment become a `Config`, or a `ConfigError`
 lines      in which line of a TOML text a key is written
 reference  the table of settings in docs/configuration.md

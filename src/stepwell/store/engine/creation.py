@@ -89,8 +89,16 @@ def create_independent(
     ...
 
 
+def wakes_of_new(tx: Transaction, *, concurrency_key: str | None, dispatch_after: datetime | None) -> list[str]:
+    """The wake-ups that `create_independent` sends: a tick opens what has a key or is due later."""
+    needs_a_tick = concurrency_key is not None or dispatch_after is not None
+    return tx.wakes_to_send(Wake.WORK, *([Wake.DECISIONS] if needs_a_tick else []))
+
+
 def insert_steps(tx: Transaction, columns: Mapping[str, Sequence[Any]], same: Mapping[str, Any]) -> None:
     """Insert steps by columns; `same` are those with one value in all rows."""
+    if any(name in columns or same.get(name) is not None for name in ("concurrency_key", "dispatch_after")):
+        tx.wake(Wake.DECISIONS)  # as for `wakes_of_new`
     if tx.dialect == SQLITE:
         tally_created(tx, columns, same)
         same = {**same, "batch": new_batch()}

@@ -1,4 +1,4 @@
-"""The invariants of SPEC 11 as queries: each returns the steps that violate it, and should return none."""
+"""The invariants as queries: each returns the steps that violate it, and should return none."""
 
 from __future__ import annotations
 

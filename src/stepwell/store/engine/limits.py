@@ -42,8 +42,8 @@ class Alias(msgspec.Struct, frozen=True):
 class CodeLimit(msgspec.Struct, frozen=True):
     """The `max_running` of a job when a worker last started."""
 
-    name: str
-    value: str
+    action: str
+    maximum: int
 
 
 @query
@@ -81,11 +81,11 @@ def code_limits(tx: Transaction) -> list[CodeLimit]: ...
 
 
 @change
-def record_code_limit(tx: Transaction, *, name: str, maximum: str, now: datetime) -> int: ...
+def record_code_limit(tx: Transaction, *, action: str, maximum: int, now: datetime) -> int: ...
 
 
 @change
-def delete_code_limit(tx: Transaction, *, name: str) -> int: ...
+def delete_code_limit(tx: Transaction, *, action: str) -> int: ...
 
 
 @query

@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from stepwell.model.states import State
+from stepwell.store.conditions import Conditions, step_conditions
 from stepwell.store.engine.counters import counters
-from stepwell.store.filters import Conditions, step_conditions
+from stepwell.store.filters import listed
 from stepwell.store.list_sources import source_of
 from stepwell.store.rows import builder
 from stepwell.store.transaction import Transaction
@@ -113,7 +114,7 @@ def counted(tx: Transaction, filters: Mapping[str, Any]) -> int | None:
     queued_only = {State.PENDING, State.DISPATCHED}.issuperset(filters.get("state", tuple(State)))
     if not (_COUNTED | ({"group"} if queued_only else set())).issuperset(filters):
         return None
-    among = {name: _listed(value) for name, value in filters.items()}
+    among = {name: listed(value) for name, value in filters.items()}
     return sum(
         row.number for row in counters(tx) if all(getattr(row, name) in values for name, values in among.items())
     )
@@ -130,7 +131,3 @@ def _in_window(tx: Transaction, filters: Mapping[str, Any], before: int | None, 
         conditions.clauses.append(f"id {source.among(source.newest(before, window.rows))}")
         conditions.parameters |= source.parameters
     return conditions
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]

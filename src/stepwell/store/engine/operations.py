@@ -10,8 +10,8 @@ import msgspec
 
 from stepwell.model.states import State
 from stepwell.model.step import Json
+from stepwell.store.conditions import workflow_conditions
 from stepwell.store.engine.operator import LockedStep
-from stepwell.store.filters import workflow_conditions
 from stepwell.store.list_sources import narrowed
 from stepwell.store.statement import change, query
 from stepwell.store.transaction import Transaction

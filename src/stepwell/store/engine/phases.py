@@ -1,4 +1,4 @@
-"""The state phases of a tick (SPEC 3): one guarded, set-based statement each."""
+"""The state phases of a tick: one guarded, set-based statement each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- The invariants of SPEC 11 as queries: each returns the steps that violate it, and should return none.
+-- The invariants as queries: each returns the steps that violate it, and should return none.
 
 -- name: invariant_1_legal_transitions()
 SELECT t.step_id AS id, 'illegal transition in its history: ' || t.from_state || ' to ' || t.to_state || ' by ' || coalesce(t.actor, 'unknown actor') AS finding

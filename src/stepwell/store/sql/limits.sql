@@ -19,14 +19,15 @@ DELETE FROM steps_limits WHERE kind = :kind AND name = :name;
 
 -- name: code_limits()
 -- The `max_running` of each job when a worker last started: a limit that differs from it was set by an operator.
-SELECT name, value FROM steps_settings WHERE substr(name, 1, 15) = 'max_running of ';
+SELECT substr(name, 16) AS action, CAST(value AS integer) AS maximum FROM steps_settings WHERE substr(name, 1, 15) = 'max_running of ';
 
--- name: record_code_limit(name, maximum, now)!
-INSERT INTO steps_settings (name, value, changed_by, changed_at) VALUES (:name, :maximum, 'worker', :now)
+-- name: record_code_limit(action, maximum, now)!
+INSERT INTO steps_settings (name, value, changed_by, changed_at)
+VALUES ('max_running of ' || :action, CAST(:maximum AS text), 'worker', :now)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value, changed_by = excluded.changed_by, changed_at = excluded.changed_at;
 
--- name: delete_code_limit(name)!
-DELETE FROM steps_settings WHERE name = :name;
+-- name: delete_code_limit(action)!
+DELETE FROM steps_settings WHERE name = 'max_running of ' || :action;
 
 -- name: lock_limits()
 -- While limits are set, claims run one at a time, so that the limits are exact.

@@ -1,4 +1,4 @@
--- The state phases of a tick (SPEC 3): one guarded, set-based statement each. They read only the neighbours of marked
+-- The state phases of a tick: one guarded, set-based statement each. They read only the neighbours of marked
 -- steps; every change they make is marked in turn, so no decision is lost.
 -- Readiness is read in a sub-select, one step at a time: in a join, PostgreSQL may compute it for all steps.
 -- (CROSS JOIN fixes the join order on SQLite: with statistics it would start with the largest table.)
