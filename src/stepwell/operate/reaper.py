@@ -29,6 +29,7 @@ ROUND_SECONDS: Final = 5.0
 UNCLAIMED_SECONDS: Final = 300.0
 # The rows of dead workers are kept this long, for people to see.
 DEAD_WORKER_RETENTION_SECONDS: Final = 300.0
+# A group that has work and a free slot and does not move for this long makes no progress.
 STALLED_SECONDS: Final = 60.0
 
 

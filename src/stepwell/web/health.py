@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from stepwell.app import Stepwell
 from stepwell.model.errors import StepwellError
 from stepwell.model.states import State
+from stepwell.operate.reaper import STALLED_SECONDS
 from stepwell.store import Transaction
 from stepwell.store.engine import counters, reading, sweep
 from stepwell.web.api.errors import problem_of
@@ -25,8 +26,8 @@ from stepwell.web.site import Site
 
 Verdict: TypeAlias = Literal["ok", "warn", "red"]
 
-# As `STALLED_SECONDS` of the reaper: a group with work and a free worker moves on within a second.
-STALLED: Final = timedelta(seconds=60)
+# A group with work and a free worker moves on within a second.
+STALLED: Final = timedelta(seconds=STALLED_SECONDS)
 # After a deploy of an hour without a planned end, dispatching should be on again.
 FORGOTTEN: Final = timedelta(hours=1)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from stepwell import State, Stepwell
 from stepwell.run.ending import Ending
-from stepwell.store import definitions, effects, migrate
+from stepwell.run.inline import InlineRunner
+from stepwell.store import Transaction, definitions, effects, migrate
+from stepwell.store.engine import counters
 from stepwell.store.sqlite.transaction import prepared
 from stepwell.store.statement import sql_of
 from stepwell.testing import ManualClock
@@ -85,3 +88,57 @@ def test_the_trigger_runs_every_effect_and_a_batch_those_of_its_moves() -> None:
         assert effect.for_row() in trigger.replace("\n    ", "\n"), effect.name
     claim = prepared(VERBS["claims.claim"][0]).first
     assert [effect.for_batch() for effect in effects.effects() if "begins" in effect.moves] == list(claim[1:])
+
+
+def _counted(engine: Engine) -> tuple[set[str], list[tuple[object, ...]]]:
+    """Every counter, and what happened within the last minutes."""
+    rows = set(map(repr, engine.app.database.read(counters.counters)))
+    return rows, [(each.created, each.started, each.returned, each.ended) for each in engine.app.figures.minutes()]
+
+
+def _tally_again(engine: Engine) -> None:
+    """Replace what the last batch tallied in Python by what the effect `tally` writes for the rows of that batch."""
+    tally = next(effect for effect in effects.effects() if effect.name == "tally")
+
+    def work(tx: Transaction) -> None:
+        [newest] = tx.fetch(
+            "SELECT batch, json_group_array(id) AS ids FROM steps WHERE batch IS NOT NULL AND state <> 'Pending' "
+            "GROUP BY batch ORDER BY max(updated_at) DESC LIMIT 1",
+            {},
+        )
+        tx.execute("DELETE FROM steps_tally", {})
+        tx.execute(tally.for_batch(), newest)
+
+    engine.app.database.transact(work)
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("dispatched", [False, True], ids=["open", "dispatched"])
+def test_what_a_batch_tallies_in_python_is_what_the_effect_writes(engine: Engine, dispatched: bool) -> None:
+    app, clock = engine.app, engine.clock
+    engine.add("again", "throttle/ok")
+    app.run_until_idle()
+    clock.advance(3_600)
+    engine.tick()
+    engine.plant("a, b, root(x, y), first > second")
+    engine.add("urgent", queue="priority")
+    if dispatched:
+        engine.tick()
+    queues = ("default", "priority")
+    runner = InlineRunner(app.database, app.jobs, app._finisher, queues, waits_for_ticks=False)
+    with closing(runner):
+        app.fold()
+        clock.advance(1)
+        claims = runner.claim(100)
+        assert len(claims) == 6
+        in_python = _counted(engine)
+        _tally_again(engine)
+        assert _counted(engine) == in_python
+
+        app.fold()
+        clock.advance(1)
+        app._finisher.write_all([(claim, Ending(verb="finish", response="1", duration=0.5)) for claim in claims])
+        assert engine.state("root") == "Running"
+        in_python = _counted(engine)
+        _tally_again(engine)
+        assert _counted(engine) == in_python

@@ -36,7 +36,7 @@ class Candidate(msgspec.Struct, array_like=True, frozen=True):
 
 @query
 def wait_for_dispatch(tx: Transaction, *, worker: str) -> int:
-    """Until no tick is dispatching to the queues of the worker: its claim finds the oldest steps."""
+    """Return when no tick is dispatching to the queues of the worker, so that its claim finds the oldest steps."""
     ...
 
 

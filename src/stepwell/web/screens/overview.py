@@ -10,13 +10,13 @@ from stepwell.look import palette
 from stepwell.look.palette import Look
 from stepwell.look.words import counted, span
 from stepwell.model.states import State
+from stepwell.operate.reaper import STALLED_SECONDS
 from stepwell.store.engine import reaping
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
 from stepwell.web.screens.last_hour import last_hour
 
-# A group with work whose last tick is older than this makes no progress.
-STALLED: Final = timedelta(minutes=2)
+STALLED: Final = timedelta(seconds=STALLED_SECONDS)
 _OVERDUE_SHOWN: Final = 3
 
 
@@ -103,7 +103,7 @@ def _needs(asked: Asked) -> list[Need]:
 
 
 def _stalled_groups(asked: Asked) -> list[Need]:
-    """Groups whose next step has been ready for long although a slot for it is free."""
+    """Groups whose next step has been ready for a minute although a slot for it is free."""
     app, found = asked.app, []
     for head in app.database.read(lambda tx: reaping.next_runnable_by_group(tx, now=asked.now)):
         since = app.step(head.step_id).updated_at
