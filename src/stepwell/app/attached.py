@@ -1,4 +1,4 @@
-"""What belongs to one app and one database. Each object, and the code behind it, is loaded on first use.
+"""What belongs to one app and one database. What not every program needs is loaded, with its code, on first use.
 
 A program that only enqueues, or a slot that only runs jobs, loads neither the scheduler nor the code of workflows. A
 transaction that meets a step of a feature loads it, whatever the program is for.
@@ -6,14 +6,19 @@ transaction that meets a step of a feature loads it, whatever the program is for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stepwell.enqueue.create import Creator
+from stepwell.model.clock import Clock, SystemClock
 from stepwell.model.features import PROCESS, SCHEDULE, WORKFLOW
 from stepwell.model.ids import Uuid7Generator
 from stepwell.model.once import once
+from stepwell.operate.breaker import Breaker
+from stepwell.run.current import RunningSteps
 from stepwell.run.finish import Finisher
-from stepwell.store import Database
+from stepwell.share.limits import Limits
+from stepwell.store import Database, open_database
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -30,14 +35,17 @@ if TYPE_CHECKING:
 
 
 class Attached:
-    def __init__(
-        self, app: Stepwell, database: Database, creator: Creator, finisher: Finisher, uuids: Uuid7Generator
-    ) -> None:
+    def __init__(self, app: Stepwell, url: str, clock: Clock, prepare: Callable[[Database], None]) -> None:
         self._app = app
-        self._database = database
-        self._creator = creator
-        self._finisher = finisher
-        self._uuids = uuids
+        self._uuids = Uuid7Generator()
+        self.database = database = open_database(url, clock, prepare)
+        self.breaker = Breaker(database)
+        self.limits = Limits(database)
+        self.running_steps = RunningSteps(database, app.jobs, self._uuids)
+        self.creator = Creator(database, app.queues, self._uuids)
+        self.finisher = Finisher(database, self.creator, app.events)
+        app.events.waits = not isinstance(clock, SystemClock)  # a test: events arrive before the next statement
+        app.events.follow(database.hooks)
         database.hooks.load_on_use(WORKFLOW, lambda: self.workflow_engine)
         database.hooks.load_on_use(PROCESS, lambda: self.process_engine)
         database.hooks.load_on_use(SCHEDULE, lambda: self.schedule_engine)
@@ -48,19 +56,19 @@ class Attached:
     def reader(self) -> Reader:
         from stepwell.look.reader import Reader
 
-        return Reader(self._database)
+        return Reader(self.database)
 
     @once
     def figures(self) -> Figures:
         from stepwell.look.figures import Figures
 
-        return Figures(self._database)
+        return Figures(self.database)
 
     @once
     def lists(self) -> Lists:
         from stepwell.look.lists import Lists
 
-        return Lists(self._database)
+        return Lists(self.database)
 
     # operate ----------------------------------------------------------------------------------------------
 
@@ -69,7 +77,7 @@ class Attached:
         from stepwell.operate.actions import Actions
         from stepwell.workflow.by_hand import add_checks
 
-        actions = Actions(self._database, self._creator)
+        actions = Actions(self.database, self.creator)
         add_checks(actions.steps)
         return actions
 
@@ -78,7 +86,7 @@ class Attached:
         from stepwell.operate.operations import Operations
         from stepwell.workflow.by_hand.kinds import kinds_of_workflows
 
-        operations = Operations(self._database, self.actions.steps)
+        operations = Operations(self.database, self.actions.steps)
         for kind in kinds_of_workflows():
             operations.kinds.add(kind)
         return operations
@@ -87,7 +95,7 @@ class Attached:
     def retention(self) -> Retention:
         from stepwell.operate.retention import Retention
 
-        return Retention(self._database, self._app.retention_options)
+        return Retention(self.database, self._app.retention_options)
 
     # run and features -------------------------------------------------------------------------------------
 
@@ -96,19 +104,19 @@ class Attached:
         from stepwell.run.build import WorkerBuilder
 
         app = self._app
-        return WorkerBuilder(self._database, app.jobs, self._finisher, app.limits, app.queues, app.import_name)
+        return WorkerBuilder(self.database, app.jobs, self.finisher, app.limits, app.queues, app.import_name)
 
     @once
     def workflow_engine(self) -> WorkflowEngine:
         from stepwell.workflow.engine import WorkflowEngine
 
-        return WorkflowEngine(self._database, self._creator, self._app.jobs, self._uuids)
+        return WorkflowEngine(self.database, self.creator, self._app.jobs, self._uuids)
 
     @once
     def process_engine(self) -> ProcessEngine:
         from stepwell.processes.engine import ProcessEngine
 
-        return ProcessEngine(self._database, self._creator, self._app.jobs, self._finisher, self._app.events)
+        return ProcessEngine(self.database, self.creator, self._app.jobs, self.finisher, self._app.events)
 
     @once
     def schedule_engine(self) -> ScheduleEngine:
@@ -116,6 +124,6 @@ class Attached:
 
         app = self._app
         return ScheduleEngine(
-            self._database, self._creator, app.jobs, app.workflows, self.workflow_engine.starter, self._uuids,
+            self.database, self.creator, app.jobs, app.workflows, self.workflow_engine.starter, self._uuids,
             lambda: app.scheduler_options,
         )  # fmt: skip

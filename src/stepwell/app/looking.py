@@ -26,7 +26,9 @@ AnyStep = Step | StepRef | int | str
 class Looking:
     """A part of `Stepwell`."""
 
-    database: Database
+    @property
+    @abstractmethod
+    def database(self) -> Database: ...
 
     @property
     @abstractmethod

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from stepwell.app.acting import Acting
 from stepwell.app.attached import Attached
-from stepwell.app.looking import AnyStep
+from stepwell.app.enqueuing import Enqueuing
 from stepwell.define.decorator import JobDecorator
-from stepwell.define.definition import JobDefinition
-from stepwell.define.drafts import NewStep, all_drafts
 from stepwell.define.registry import Registry
-from stepwell.enqueue.create import Creator
 from stepwell.enqueue.declared_actions import record_actions
 from stepwell.enqueue.declared_queues import DeclaredQueues
-from stepwell.enqueue.handle import Handle
 from stepwell.events import Events
 from stepwell.events.subscribers import KEEP_UP_SECONDS
-from stepwell.model.actors import by_hand
 from stepwell.model.clock import Clock, SystemClock
-from stepwell.model.errors import InvalidStep, StepwellError
-from stepwell.model.ids import Uuid7Generator
+from stepwell.model.errors import StepwellError
 from stepwell.model.once import once
 from stepwell.model.redaction import shown_url
 from stepwell.model.secrets import Redaction
@@ -30,17 +24,16 @@ from stepwell.model.states import State
 from stepwell.model.suggest import refuse_unknown
 from stepwell.operate.breaker import Breaker
 from stepwell.run.current import RunningSteps
-from stepwell.run.finish import Finisher
 from stepwell.schedule.options import Options as SchedulerOptions
 from stepwell.service.locate import Loadable, load_app, module_name_of, name_of
 from stepwell.share.limits import Limits
-from stepwell.store import Database, open_database
+from stepwell.store import Database
 from stepwell.store.migrate import ensure_schema, migrate
-from stepwell.store.on_loop import without_blocking
 
 if TYPE_CHECKING:
     from stepwell.dispatch.dispatcher import Dispatcher
     from stepwell.dispatch.tick import TickOptions, TickReport
+    from stepwell.enqueue.create import Creator
     from stepwell.look.figures import Figures
     from stepwell.look.lists import Lists
     from stepwell.look.reader import Reader
@@ -52,6 +45,7 @@ if TYPE_CHECKING:
     from stepwell.processes.engine import ProcessEngine
     from stepwell.processes.processes import MainProcesses
     from stepwell.run.build import WorkerOptions
+    from stepwell.run.finish import Finisher
     from stepwell.run.inline import InlineRunner
     from stepwell.run.running import RunningStep
     from stepwell.run.worker import Worker
@@ -63,12 +57,10 @@ if TYPE_CHECKING:
     from stepwell.workflow.engine import WorkflowEngine
     from stepwell.workflow.workflows import Workflows
 
-R = TypeVar("R")
-
 Watch = Callable[["RunningStep", State | None], None]
 
 
-class Stepwell(Acting, Loadable):
+class Stepwell(Enqueuing, Acting, Loadable):
     """Durable steps in one database: `sqlite:///file.db`, `sqlite://` (in memory) or `postgresql://…`.
 
     >>> app = Stepwell("sqlite://")
@@ -111,21 +103,7 @@ class Stepwell(Acting, Loadable):
         self._retention = retention
         self._migrates = migrate_schema
         self._crews: list[Crew] = []
-        self._attach(url, clock or SystemClock())
-
-    def _attach(self, url: str, clock: Clock) -> None:
-        """Build what belongs to one database."""
-        self.clock = clock
-        self.database = open_database(url, self.clock, self._prepare)
-        uuids = Uuid7Generator()
-        self.breaker = Breaker(self.database)
-        self.events.waits = not isinstance(clock, SystemClock)  # a test: events arrive before the next statement
-        self.events.follow(self.database.hooks)
-        self.limits = Limits(self.database)
-        self.running_steps = RunningSteps(self.database, self.jobs, uuids)
-        self._creator = Creator(self.database, self.queues, uuids)
-        self._finisher = Finisher(self.database, self._creator, self.events)
-        self._attached = Attached(self, self.database, self._creator, self._finisher, uuids)
+        self._attached = Attached(self, url, clock or SystemClock(), self._prepare)
 
     # features: each, and the code behind it, is loaded on first use ----------------------------------------
 
@@ -179,6 +157,39 @@ class Stepwell(Acting, Loadable):
 
         return RetentionOptions() if self._retention is None else self._retention
 
+    # what belongs to one database ---------------------------------------------------------------------------
+
+    @property
+    def database(self) -> Database:
+        return self._attached.database
+
+    @property
+    def clock(self) -> Clock:
+        return self._attached.database.clock
+
+    @property
+    def breaker(self) -> Breaker:
+        """The switch that stops the dispatch of Pending steps."""
+        return self._attached.breaker
+
+    @property
+    def limits(self) -> Limits:
+        """How many steps may run at once."""
+        return self._attached.limits
+
+    @property
+    def running_steps(self) -> RunningSteps:
+        """The runs of this process."""
+        return self._attached.running_steps
+
+    @property
+    def _creator(self) -> Creator:
+        return self._attached.creator
+
+    @property
+    def _finisher(self) -> Finisher:
+        return self._attached.finisher
+
     @property
     def retention(self) -> Retention:
         """Deletes or archives settled workflows."""
@@ -230,15 +241,16 @@ class Stepwell(Acting, Loadable):
         `stepwell.testing.bound` is this with a manual clock. The database is closed at the end, and subscribers that
         were added meanwhile are removed.
         """
-        before = self.__dict__.copy()
-        self.events = self.events.copy()
+        attached, events, options = self._attached, self.events, self.scheduler_options
+        self.events = events.copy()
         try:
-            self._attach(url, clock or SystemClock())
-            yield self
-        finally:
-            if self.database is not before["database"]:
+            self._attached = Attached(self, url, clock or SystemClock(), self._prepare)
+            try:
+                yield self
+            finally:
                 self.close()
-            self.__dict__.update(before)
+        finally:
+            self._attached, self.events, self.scheduler_options = attached, events, options
 
     def open(self) -> Self:
         """Connect and check the schema now; otherwise the first use does. After `close`, this opens it again."""
@@ -286,71 +298,6 @@ class Stepwell(Acting, Loadable):
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    # enqueue ------------------------------------------------------------------------------------------
-
-    def enqueue(
-        self,
-        action: str,
-        arguments: Any = None,
-        *,
-        connection: Any = None,
-        who: str | None = None,
-        why: str | None = None,
-        **settings: Any,
-    ) -> Handle[Any]:
-        """Create one step; `settings` are the fields of `NewStep`.
-
-        If a job of this app has this action, its settings apply and the arguments are checked, as in the job's own
-        `enqueue`; any other action is accepted, because another program may run it. With `connection`, a connection of
-        `sqlite3` or `psycopg`, or one of SQLAlchemy or Django that uses them, the step is committed or rolled back with
-        the caller's transaction. With `who`, a person creates it by hand: it is recorded as an operation, with `why`.
-        """
-        draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
-        by = by_hand(who, why, self.database.now)
-        if by is None:
-            return self.enqueue_many([draft], connection=connection)[0]
-        if connection is not None:
-            raise InvalidStep("what is recorded with `who` is a transaction of its own: omit `connection`")
-        return Handle(self.actions.enqueue(draft, by), self, self.jobs.get(draft.action))
-
-    async def aenqueue(
-        self, action: str, arguments: Any = None, *, connection: Any = None, **settings: Any
-    ) -> Handle[Any]:
-        """The same without blocking an event loop; `connection` may be async."""
-        draft = self.jobs.draft(action, {} if arguments is None else arguments, settings)
-        return (await self.aenqueue_many([draft], connection=connection))[0]
-
-    def enqueue_job(self, job: JobDefinition[..., R], draft: NewStep) -> Handle[R]:
-        """Create one step of a job: what `job.enqueue(…)` does."""
-        return self.enqueue_many([draft], connection=job.connection)[0]
-
-    def enqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[Handle[Any]]:
-        """Create many steps at once, all or none; they may be each other's parents and dependencies.
-
-        A `NewStep` of a job of this app is treated as in `enqueue`: the arguments are checked, and the job's settings
-        apply to fields that are left at their defaults. Children of the running step that calls this are part of its
-        result: they are written when its compute ends.
-        """
-        drafts = [self.jobs.redraft(draft) for draft in all_drafts("enqueue_many", drafts)]
-        running = self.running_steps.parent_of(drafts)
-        if running is None:
-            refs = self._creator.create(drafts, self.database.now(), connection)
-        elif connection is None:
-            refs = running.add_children(drafts)
-        else:
-            raise InvalidStep("children of the running step are written when its compute ends: omit `connection`")
-        return [Handle(ref, self, self.jobs.get(draft.action)) for ref, draft in zip(refs, drafts, strict=True)]
-
-    async def aenqueue_many(self, drafts: Iterable[NewStep], *, connection: Any = None) -> list[Handle[Any]]:
-        """The same without blocking an event loop; `connection` may be async."""
-        drafts = all_drafts("aenqueue_many", drafts)
-        return await without_blocking(connection, lambda usable: self.enqueue_many(drafts, connection=usable))
-
-    def handle(self, which: AnyStep) -> Handle[Any]:
-        """A step that exists, by its id or uuid: to wait for its result, to cancel or to retry it."""
-        step = self.step(which)
-        return Handle(step.ref, self, self.jobs.get(step.action))
 
     # dispatch and run -----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from stepwell.model.states import CONCLUDED, State
 from stepwell.model.step import Retried, Step, StepRef
 
 if TYPE_CHECKING:
-    from stepwell.app import Stepwell
+    from stepwell.app.enqueuing import Enqueuing
     from stepwell.define.definition import JobDefinition
 
 R = TypeVar("R")
@@ -30,7 +30,7 @@ class Handle(StepRef, Generic[R]):
     __slots__ = ("_app", "_job")
     __setattr__ = object.__setattr__
 
-    def __init__(self, ref: StepRef, app: Stepwell, job: JobDefinition[..., R] | None) -> None:
+    def __init__(self, ref: StepRef, app: Enqueuing, job: JobDefinition[..., R] | None) -> None:
         # Not by `super().__init__`, which takes twice as long: a bulk call makes thousands.
         self.id, self.uuid = ref.id, ref.uuid  # type: ignore[misc]
         self._app = app

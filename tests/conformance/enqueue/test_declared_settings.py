@@ -41,7 +41,7 @@ def declare(app: Stepwell, clock: ManualClock, name: str = "mail", **settings: A
     """What a worker of a program with this job records."""
     with_job = Stepwell(app.database.url, clock=clock)
     if app.database.url == "sqlite://":
-        with_job.database = app.database
+        with_job._attached.database = app.database
 
     @with_job.job(name=name, **{**SETTINGS, **settings})
     def mail(to: str, copies: int = 1) -> None: ...
