@@ -31,7 +31,7 @@ class Shop:
 
 def shop_app(url: str, clock: ManualClock | None = None) -> tuple[Stepwell, threading.Event]:
     """The app with its jobs, workflows and schedules."""
-    app = Stepwell(url, queues=["mail", "gpu"], clock=clock)
+    app = Stepwell(url, name="shop", queues=["mail", "gpu"], clock=clock)
     release = threading.Event()
     _register(app, release)
     _declare_workflows(app)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import cast
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from stepwell import State
+from stepwell import State, StepDidNotConclude
 from stepwell.look.lists import Lists
 from tests.browser.conftest import Watched
 from tests.browser.shop import Shop
@@ -107,7 +108,7 @@ def test_the_breaker_asks_for_a_reason_and_its_banner_is_on_every_screen(page: P
     state = shop.app.breaker.state()
     assert (state.dispatching, state.changed_by, state.reason) == (False, "operator:ann", "deploy 4.2")
     page.goto("./deploy")
-    expect(page).to_have_title("⏸ Deploy · Stepwell")
+    expect(page).to_have_title(re.compile(r"^⏸ (Deploy|safe to restart) · Stepwell$"))
     assert (page.locator("link[rel=icon]").get_attribute("href") or "").endswith("icon-off.svg")
     page.locator(".banner").get_by_role("button", name="Resume").click()
     expect(page.locator(".banner")).to_have_count(0)
@@ -271,3 +272,43 @@ def test_wrong_input_is_explained_and_nothing_is_written(page: Page, watched: Wa
         page.get_by_role("button", name="Create").click()
     assert answer.value.status == 400
     expect(page.locator("main")).to_contain_text("nothing was written")
+
+
+def test_a_step_that_waits_for_its_next_attempt_gets_all_attempts_anew(page: Page, shop: Shop) -> None:
+    step = shop.app.steps(action="poll", state="Pending", limit=1)[0]
+    page.goto(f"./steps/{step.id}")
+    expect(page.get_by_role("region", name="Why")).to_contain_text("in ")
+    page.get_by_role("button", name="Reset attempts").click()
+    expect(page.get_by_role("status").last).to_contain_text("Reset attempts was recorded")
+    expect(page.get_by_role("region", name="By hand")).to_contain_text("reset attempts by ann")
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)  # the earlier counts are not kept
+    assert shop.app.operations.of_step(step.id)[0].kind == "reset_attempts"
+
+
+def test_the_steps_of_one_cause_are_retried_together(page: Page, shop: Shop) -> None:
+    steps = [shop.app.enqueue("migrate", {"table": str(number)}) for number in range(2)]
+    for step in steps:
+        with pytest.raises(StepDidNotConclude):
+            step.result(timeout=20)
+    page.goto("./failures")
+    row = page.locator("tbody tr", has_text="table 0 is locked")
+    row.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Retry 2 steps?")
+    expect(page.locator("tbody")).to_contain_text("would change")
+    page.get_by_role("button", name="Retry 2").click()
+    expect(page.get_by_text("2 of 2")).to_be_visible()
+
+
+def test_overrides_of_a_declared_schedule_are_removed(page: Page, shop: Shop) -> None:
+    app = shop.app
+    app.cron("0 3 * * *", name="declared")(app.job()(declared_job))
+    app.schedules.reconcile()
+    app.schedules.edit("declared", who="bob", expression="0 5 * * *")
+    page.goto(f"./schedules/{app.schedules.get('declared').id}")
+    expect(page.locator("main")).to_contain_text("overridden: expression")
+    page.get_by_role("button", name="Remove overrides").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("0 3 * * *")
+    app.schedules.disable("declared", who="test")
+
+
+def declared_job() -> None: ...

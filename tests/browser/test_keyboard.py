@@ -46,7 +46,7 @@ def test_search_finds_ids_uuids_objects_and_actions(page: Page, shop: Shop) -> N
     expect(page.locator("tbody tr").first).to_contain_text("charge")
 
 
-def test_r_retries_and_c_asks_before_it_cancels(page: Page, shop: Shop) -> None:
+def test_r_retries_c_asks_before_it_cancels_and_e_explains(page: Page, shop: Shop) -> None:
     step = shop.app.enqueue("embroider", {"text": "K"}, queue="gpu")
     page.goto(f"./steps/{step.id}")
     page.keyboard.press("c")
@@ -56,6 +56,8 @@ def test_r_retries_and_c_asks_before_it_cancels(page: Page, shop: Shop) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("Cancelled")
     page.keyboard.press("r")
     expect(page.get_by_role("heading", level=1)).to_contain_text("Pending")
+    page.keyboard.press("e")
+    page.wait_for_url("**/steps/*#why")
 
 
 def test_a_dot_holds_the_page_and_a_question_mark_helps(page: Page, shop: Shop) -> None:

@@ -246,7 +246,10 @@ def _apply(tx: Transaction, claim: Claim, ending: Ending, now: datetime) -> list
                 fingerprint=fingerprint(claim.step.action, error, stack), actor=actor, now=now,
             )  # fmt: skip
         case "stop":
-            return runs.stop(tx, **lease, reason=ending.reason, duration=duration, actor=actor, now=now)
+            return runs.stop(
+                tx, **lease, reason=ending.reason, duration=duration,
+                fingerprint=fingerprint(claim.step.action, f"Stop: {ending.reason or ''}"), actor=actor, now=now,
+            )  # fmt: skip
         case "skip":
             return runs.skip(tx, **lease, reason=ending.reason, duration=duration, actor=actor, now=now)
         case "hand_back":

@@ -15,31 +15,37 @@ from starlette.routing import BaseRoute, Route
 
 from stepwell.web.guard.access import SESSION_SECONDS
 from stepwell.web.guard.failures import Failures
+from stepwell.web.own_address import own_address
 from stepwell.web.problems import HttpProblem
 from stepwell.web.sessions import Sessions
 from stepwell.web.site import Site, form_of, visitor_of
 
+_DASHBOARD: Final = "/step-dispatcher"
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Sign in · Stepwell</title><link rel="icon" href="data:,"><link rel="stylesheet" href="{base}/login.css">
 <script src="{base}/login.js" defer></script></head>
 <body><main><h1>Stepwell</h1>
 <p id="message">Open the link that <code>stepwell web</code> printed, or enter a token.</p>
-<form method="post" action="{base}/login"><label>Token <input name="token" type="password" required
+<form method="post" action="{base}/login"><input type="hidden" name="next" value="{next}">
+<label>Token <input name="token" type="password" required
 autocomplete="current-password"></label> <button>Sign in</button></form></main></body></html>
 """
 _SCRIPT: Final = """// Exchanges the one-time code in the address for a cookie.
-const code = new URLSearchParams(location.hash.slice(1)).get("code");
-if (code) {
+const address = document.currentScript.src.replace(/login\\.js$/, "login");
+
+async function signIn() {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (!code) return;
   history.replaceState(null, "", location.pathname);
-  const form = new URLSearchParams({ code });
-  fetch(document.currentScript.src.replace(/login\\.js$/, "login"), { method: "POST", body: form, redirect: "manual" })
-    .then((answer) => {
-      if (answer.type === "opaqueredirect" || answer.ok) location.replace("./");
-      else document.getElementById("message").textContent =
-        "This link was used before, or has expired. Restart the server for a new one, or enter a token.";
-    });
+  const answer = await fetch(address, { method: "POST", body: new URLSearchParams({ code }), redirect: "manual" });
+  if (answer.type === "opaqueredirect" || answer.ok) location.replace("./");
+  else document.getElementById("message").textContent =
+    "This link was used before, or has expired. Restart the server for a new one, or enter a token.";
 }
+
+addEventListener("hashchange", signIn); // the link was opened in a tab that shows this page already
+signIn();
 """
 
 
@@ -58,9 +64,11 @@ class _Credentials(msgspec.Struct):
     code: str = ""
 
 
-def sign_in_page(root: str) -> Response:
-    """The page that a browser gets which has not signed in."""
-    return Response(_PAGE.format(base=escape(f"{root}/step-dispatcher")), 401, media_type="text/html")
+def sign_in_page(root: str, wanted: str = "") -> Response:
+    """The page that a browser gets which has not signed in; `wanted` is the address below `root` that it asked for."""
+    next = wanted.removeprefix(_DASHBOARD) if wanted.startswith(f"{_DASHBOARD}/") else ""
+    page = _PAGE.format(base=escape(f"{root}{_DASHBOARD}"), next=escape(next))
+    return Response(page, 401, media_type="text/html")
 
 
 def login_routes(site: Site, sessions: Sessions, failures: Failures) -> list[BaseRoute]:
@@ -84,7 +92,8 @@ def login_routes(site: Site, sessions: Sessions, failures: Failures) -> list[Bas
         if visitor is None:
             failures.add_or_refuse(address)
             raise HttpProblem(401, "the code or token is not valid", "a code works once, and for ten minutes")
-        response = RedirectResponse(f"{request.scope['root_path']}/", 303)
+        to = own_address(form_of(request).get("next", "")) or "/"
+        response = RedirectResponse(f"{request.scope['root_path']}{to}", 303)
         response.set_cookie(
             site.access.cookie,
             site.access.new_cookie(visitor),

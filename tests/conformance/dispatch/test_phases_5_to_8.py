@@ -51,7 +51,14 @@ def test_one_child_that_did_not_conclude_fails_its_parent(engine: Engine, state:
             run(runner, fine)
             engine.app.database.transact(
                 lambda tx: runs.stop(
-                    tx, id=bad.step_id, token=bad.token, reason="x", duration=0, actor="t", now=engine.clock.now()
+                    tx,
+                    id=bad.step_id,
+                    token=bad.token,
+                    reason="x",
+                    duration=0,
+                    fingerprint="x",
+                    actor="t",
+                    now=engine.clock.now(),
                 )
             )
     engine.settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from itertools import pairwise
 
-from stepwell import NewStep, Permanent
+from stepwell import NewStep, Permanent, Stop
 from tests.conformance.support.engine import Engine
 
 
@@ -125,6 +125,18 @@ def test_failures_are_grouped_by_cause_with_what_stands_behind(engine: Engine) -
     [left] = app.figures.causes()
     assert (left.steps, left.behind) == (3, 0)
     assert app.figures.cause("none") is None
+
+
+def test_steps_that_stopped_for_alike_reasons_are_one_cause(engine: Engine) -> None:
+    @engine.app.job()
+    def migrate(table: int) -> None:
+        raise Stop(f"table {table} is locked by another migration" if table else "nothing to migrate")
+
+    for table in range(4):
+        migrate.enqueue(table)
+    engine.settle()
+    engine.app.fold()
+    assert sorted(cause.steps for cause in engine.app.figures.causes()) == [1, 3]
 
 
 def test_the_estimate_is_what_waits_at_the_pace_of_the_last_minutes(engine: Engine) -> None:

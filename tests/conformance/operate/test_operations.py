@@ -347,6 +347,7 @@ def test_what_cannot_be_undone_is_refused_with_the_reason_for_each_item(engine: 
     engine.plant("a, b")
     undo = engine.app.operations.preview(kind, state="Pending").execute(who="ann").undo(who="ann")
     assert set(outcomes(engine, undo).values()) == {"refused"}
+    assert not engine.app.operations.can_undo(kind)
     assert all(reason in (message or "") for message in messages(engine, undo).values())
 
 
@@ -355,6 +356,7 @@ def test_the_undo_of_a_single_action(engine: Engine) -> None:
     engine.app.cancel(engine.refs["a"], who="ann", why="oops")
     (row,) = engine.app.operations.of_step(engine.refs["a"].id)
     assert (row.kind, row.actor, row.reason, row.state) == ("cancel", "operator:ann", "oops", "done")
+    assert engine.app.operations.can_undo(row.kind)
     engine.app.operations.get(row.id).undo(who="ann")
     assert engine.state("a") == "Pending"
     assert [each.kind for each in engine.app.operations.of_step(engine.refs["a"].id)] == ["undo", "cancel"]
@@ -363,6 +365,7 @@ def test_the_undo_of_a_single_action(engine: Engine) -> None:
 def test_what_has_no_opposite_cannot_be_undone(engine: Engine) -> None:
     engine.app.breaker.pause("ann")
     (row,) = engine.app.operations.newest()
+    assert not engine.app.operations.can_undo(row.kind)
     assert "of the kind `pause` cannot be undone" in refusal(engine.app.operations.get(row.id).undo, who="ann")
     assert len(engine.app.operations.newest()) == 1
 

@@ -175,3 +175,32 @@ def test_whoever_may_only_read_and_a_read_only_server_can_sign_out(app: Stepwell
     cookie = visitor.cookies[made.site.access.cookie]
     sign_out(visitor, made)
     assert with_cookie(made, cookie).get(TOTALS).status_code == 401
+
+
+def test_signing_in_leads_to_the_address_that_was_asked_for(app: Stepwell) -> None:
+    made = web(app)
+    visitor = client(made, None, **{"sec-fetch-site": "same-origin", "accept": "text/html"})
+    page = visitor.get("/step-dispatcher/steps?state=Failed&relatable=order:4")
+    assert page.status_code == 401
+    assert 'name="next" value="/steps?state=Failed&amp;relatable=order:4"' in page.text
+    token = TOKENS[Role.READ].secret
+    for wanted, led in {
+        "/steps?state=Failed&relatable=order:4": "/steps?state=Failed&relatable=order%3A4",
+        "//evil.example/": "/",
+        "/\\evil.example": "/",
+        "https://evil.example/": "/",
+        "/../api/v1/steps": "/",
+        "": "/",
+    }.items():
+        answer = visitor.post("/step-dispatcher/login", data={"token": token, "next": wanted})
+        assert answer.headers["location"] == f"/step-dispatcher{led}", wanted
+
+
+def test_resuming_leads_back_to_the_page_with_its_filters(app: Stepwell) -> None:
+    app.breaker.pause("ann")
+    page = browser(made := web(app))
+    shown = page.get("/step-dispatcher/steps?state=Failed").text
+    assert 'name="next" value="/steps?state=Failed"' in shown
+    form = {"csrf": csrf_of(page, made), "next": "/steps?state=Failed"}
+    answer = page.post("/step-dispatcher/breaker/resume", data=form)
+    assert answer.headers["location"] == "/step-dispatcher/steps?state=Failed"

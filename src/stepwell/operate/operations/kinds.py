@@ -40,6 +40,7 @@ class Kind:
     act: Callable[[Transaction, Any, By, Parameters], Also]  # by the id of the step or workflow
     undo: Callable[[Transaction, Undoing, By], Also]
     checks_version: bool = True  # leaves alone what has changed since the preview
+    can_undo: bool = True  # what `undo` always refuses is not offered
 
 
 class Kinds:
@@ -110,6 +111,7 @@ def _kinds_of_steps(steps: StepActions) -> list[Kind]:
             lambda tx, step, parameters: steps.plan_skip(tx, step),
             lambda tx, id, by, parameters: steps.skip(tx, id, by).also,
             refuses("Skipped is final: steps behind it may have run because of it"),
+            can_undo=False,
         ),
         Kind(
             "complete",
@@ -119,6 +121,7 @@ def _kinds_of_steps(steps: StepActions) -> list[Kind]:
                 steps.complete(tx, id, by, codec.encode(parameters.get("result"), "result")).also
             ),
             refuses("Completed is final: steps behind it may have used its result"),
+            can_undo=False,
         ),
         Kind(
             "reset_attempts",
@@ -126,6 +129,7 @@ def _kinds_of_steps(steps: StepActions) -> list[Kind]:
             lambda tx, step, parameters: steps.plan_reset(step),
             lambda tx, id, by, parameters: steps.reset_attempts(tx, id, by).also,
             refuses("the earlier counts are not kept"),
+            can_undo=False,
         ),
     ]
 

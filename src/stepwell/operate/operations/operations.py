@@ -207,6 +207,10 @@ class Operations:
         found.row()
         return found
 
+    def can_undo(self, kind: str) -> bool:
+        """Whether operations of this kind can be undone, as far as nothing has happened since."""
+        return kind in self.kinds and self.kinds[kind].can_undo
+
     def newest(self, *, before: int | None = None, limit: int = 50) -> list[OperationRow]:
         """Who did what, when and why: the newest operations, with an id below `before`."""
         at = LARGEST_ID if before is None else before

@@ -256,7 +256,15 @@ def fail(
 
 @transition
 def stop(
-    tx: Transaction, *, id: int, token: int, reason: str | None, duration: float, actor: str, now: datetime
+    tx: Transaction,
+    *,
+    id: int,
+    token: int,
+    reason: str | None,
+    duration: float,
+    fingerprint: str,
+    actor: str,
+    now: datetime,
 ) -> list[Change]: ...
 
 

@@ -38,7 +38,7 @@ def _trouble(row: str) -> str:
     """The row of `steps_trouble` for a step. What a cascade ended has its cause looked for later."""
     return (
         f"{row}.id, {row}.state, {row}.action, {row}.reason, "
-        f"CASE WHEN {row}.fingerprint IS NOT NULL AND {row}.state = 'Failed' THEN {row}.fingerprint "
+        f"CASE WHEN {row}.fingerprint IS NOT NULL AND {row}.state IN ('Failed', 'Stopped') THEN {row}.fingerprint "
         f"ELSE {row}.action || ':' || coalesce({row}.reason, lower({row}.state)) END, "
         f"CASE WHEN {row}.reason IN @cascaded THEN 0 END, {row}.updated_at"
     )

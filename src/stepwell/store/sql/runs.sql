@@ -103,8 +103,9 @@ UPDATE steps SET @to('Failed'), reason = :reason, error_message = coalesce(error
 WHERE @holder
 @changes;
 
--- name: stop(id, token, reason, duration, actor, now)
-UPDATE steps SET @to('Stopped'), reason = :reason, last_error = NULL, duration = :duration, completed_at = :now, @survived, @release
+-- name: stop(id, token, reason, duration, fingerprint, actor, now)
+UPDATE steps SET @to('Stopped'), reason = :reason, last_error = NULL, duration = :duration, fingerprint = :fingerprint,
+    completed_at = :now, @survived, @release
 WHERE @holder
 @changes;
 

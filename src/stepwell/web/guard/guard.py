@@ -49,7 +49,8 @@ MOST_FIELDS: Final = 20_000  # of a form: every row of a list that was scanned t
 _CSRF_HEADER: Final = "x-csrf-token"
 _CSRF_FIELD: Final = "csrf"
 HasEnded: TypeAlias = Callable[[str], Awaitable[bool]]
-SignInPage: TypeAlias = Callable[[str], Response]  # of the path that the application is mounted at
+# Of the path that the application is mounted at, and the address below it that was asked for.
+SignInPage: TypeAlias = Callable[[str, str], Response]
 RefusalPage: TypeAlias = Callable[[str, HttpProblem, str], Response]
 _LOGGER: Final = logging.getLogger("stepwell.web")
 _MISSES: Final = {404: "there is nothing at this address", 405: "this address does not take that method"}
@@ -90,7 +91,13 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
         scope = {**scope, "app": self}  # routers raise what they cannot serve, whatever they are mounted in
-        asked = _Asked(scope["method"], _path(scope), scope.get("root_path", ""), Headers(scope=scope))
+        asked = _Asked(
+            method=scope["method"],
+            path=_path(scope),
+            query=scope.get("query_string", b"").decode("latin-1"),
+            root=scope.get("root_path", ""),
+            headers=Headers(scope=scope),
+        )
         request_id = secrets.token_hex(8)
         answer = _Answer(send, request_id)
         try:
@@ -100,7 +107,7 @@ class Guard:
             response = self._refusal(asked, problem, request_id)
             await response(scope, receive, answer.send)
         except HTTPException as error:  # no such route, or not with this method
-            if error.status_code == 404 and (to := _without_slash(scope, asked)) is not None:
+            if error.status_code == 404 and (to := _without_slash(asked)) is not None:
                 await RedirectResponse(to, 307)(scope, receive, answer.send)
                 return
             detail = _MISSES.get(error.status_code, error.detail)
@@ -211,7 +218,7 @@ class Guard:
     def _refusal(self, asked: _Asked, problem: HttpProblem, request_id: str) -> Response:
         wants_page, is_read = "text/html" in asked.headers.get("accept", ""), asked.method in ("GET", "HEAD")
         if wants_page and is_read and problem.status == 401 and self._sign_in_page is not None:
-            return self._sign_in_page(asked.root)
+            return self._sign_in_page(asked.root, asked.address)
         if wants_page and asked.path.startswith(DASHBOARD) and self._refusal_page is not None:
             return self._refusal_page(asked.root, problem, request_id)
         return problem_response(problem.status, problem.detail, problem.help, request_id, problem.headers)
@@ -223,8 +230,13 @@ class _Asked:
 
     method: str
     path: str  # below `root`
+    query: str
     root: str
     headers: Headers
+
+    @property
+    def address(self) -> str:
+        return f"{self.path}{'?' if self.query else ''}{self.query}"
 
 
 class _Answer:
@@ -253,12 +265,11 @@ def _ends_with_slash(path: str) -> bool:
     return path.endswith("/") and path.startswith(_PREFIXES) and path not in _PREFIXES
 
 
-def _without_slash(scope: Scope, asked: _Asked) -> str | None:
+def _without_slash(asked: _Asked) -> str | None:
     """The address without the slash at its end; a path, because a proxy may have another scheme."""
     if asked.method not in ("GET", "HEAD") or not _ends_with_slash(asked.path):
         return None
-    query = scope.get("query_string", b"").decode("latin-1")
-    return f"{asked.root}{quote(asked.path.rstrip('/'))}{'?' if query else ''}{query}"
+    return f"{asked.root}{quote(asked.path.rstrip('/'))}{'?' if asked.query else ''}{asked.query}"
 
 
 def _fields(body: bytes) -> dict[str, str]:

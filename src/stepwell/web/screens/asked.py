@@ -79,6 +79,11 @@ class Asked:
         query = [*kept, *_pairs(changes)]
         return f"{self.base}{quote(self.path)}{'?' + urlencode(query) if query else ''}"
 
+    @property
+    def address(self) -> str:
+        """This address below the dashboard, for the field `next` of a form."""
+        return f"{self.path}{'?' if self.query else ''}{urlencode(self.query)}"
+
     def may(self, role: Role) -> bool:
         return self.role >= role and not (self.site.read_only and role > Role.READ)
 

@@ -60,6 +60,7 @@ def operation(asked: Asked) -> View:
         "by_action": found.by_action(),
         "more": asked.here(after=items[-1].id) if len(items) == ITEMS else None,
         "paces": PACES,
+        "can_undo": row.state == "done" and asked.app.operations.can_undo(row.kind),
         "is_workflows": row.kind.endswith("_workflow"),
     }
     if is_preview:

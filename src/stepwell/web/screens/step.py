@@ -88,7 +88,7 @@ def _did(asked: Asked, step: Step) -> Any:
     if number is None or not newest or newest[0].id != number:
         return None
     is_fresh = asked.now - (newest[0].started_at or newest[0].created_at) < UNDO_OFFERED
-    return newest[0], is_fresh
+    return newest[0], is_fresh and asked.app.operations.can_undo(newest[0].kind)
 
 
 def _frames(stack: str | None) -> tuple[str, str] | None:

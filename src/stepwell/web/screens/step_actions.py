@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stepwell.model.errors import StepwellError
 from stepwell.model.times import seconds_of_text
+from stepwell.web.own_address import own_address
 from stepwell.web.screens.asked import Asked, Form
 
 
@@ -43,10 +44,8 @@ def resume(asked: Asked, form: Form, who: str) -> str:
 
 
 def back(asked: Asked, form: Form, otherwise: str = "/") -> str:
-    """The page that the form names; only a path of the dashboard."""
-    path = form.get("next") or otherwise
-    is_own = path.startswith("/") and "//" not in path and not set("\\:") & set(path) and ".." not in path.split("/")
-    return asked.link(path if is_own else otherwise)
+    """The page that the form names; only one of the dashboard."""
+    return f"{asked.base}{own_address(form.get('next') or otherwise) or otherwise}"
 
 
 def _to_step(asked: Asked, step_id: int) -> str:

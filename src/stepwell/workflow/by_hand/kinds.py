@@ -33,6 +33,7 @@ def kinds_of_workflows() -> list[Kind]:
             lambda tx, workflow, parameters: plan_resolution(tx, workflow),
             lambda tx, workflow, by, parameters: resolve(tx, workflow, by),
             refuses("a workflow that is resolved stays so, unless one of its steps is retried"),
+            can_undo=False,
         ),
     ]
 
