@@ -203,11 +203,11 @@ def problems(draft: NewStep) -> Iterator[str]:
     if draft.trigger_rule not in ("all_concluded", "all_ended", "any_concluded"):
         yield f"trigger_rule is {draft.trigger_rule!r}, not 'all_concluded', 'all_ended' or 'any_concluded'"
     if draft.index is not None and not (_is_int(draft.index) and 0 <= draft.index <= _MAX_INT):
-        yield f"index is {draft.index!r}, not a whole number of at least 1"
+        yield f"index is {_shown(draft.index)}, not a whole number between 1 and {_MAX_INT}"
     if not _is_count(draft.concurrency_limit, 1, may_lack):
-        yield f"concurrency_limit is {draft.concurrency_limit!r}, not a whole number of at least 1"
+        yield f"concurrency_limit is {_shown(draft.concurrency_limit)}, not a whole number between 1 and {_MAX_INT}"
     if not _is_count(draft.max_retries, 0, may_lack):
-        yield f"max_retries is {draft.max_retries!r}, not a whole number of at least 0"
+        yield f"max_retries is {_shown(draft.max_retries)}, not a whole number between 0 and {_MAX_INT}"
     for name in ("timeout", "cooldown"):
         seconds = getattr(draft, name)
         if seconds is None and may_lack:

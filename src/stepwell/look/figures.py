@@ -18,6 +18,7 @@ from stepwell.look.tally import histograms
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import counters, reading, settings, trouble
+from stepwell.store.filters import check_page
 
 __all__ = ["Cause", "ClassFigures", "Estimate", "Figures", "GroupFigures", "HostFigures", "Minute", "Totals"]
 
@@ -95,6 +96,7 @@ class Figures:
 
         What a cascade took along is behind its cause once a dispatcher has found it, seconds later.
         """
+        check_page(limit)
 
         def look(tx: Transaction) -> list[Cause]:
             behind = {row.fingerprint: row.number for row in trouble.behind(tx)}

@@ -13,7 +13,7 @@ import msgspec
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import listing
 from stepwell.store.engine.listing import StepRow
-from stepwell.store.filters import check_step_filters
+from stepwell.store.filters import check_page, check_step_filters
 
 __all__ = ["BUDGET", "CAP", "Count", "Lists", "Page", "StepRow"]
 
@@ -51,6 +51,7 @@ class Lists:
         `queue`, `action`, `type`, `reason`, `host`, `workflow`, `block`, `parent`, `relatable`, `id`, `fingerprint`,
         `cause` (a step that took others along), `ended_after`, `ended_before`, and `args={"path.to": value}`.
         """
+        check_page(limit, before)
         checked = check_step_filters(filters)
 
         def look(tx: Transaction) -> Page:

@@ -19,7 +19,7 @@ from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import actions, counters, creation, explaining, reading
-from stepwell.store.filters import check_step_filters, listed
+from stepwell.store.filters import check_page, check_step_filters, listed, relatable_of
 from stepwell.store.missing import missing_step
 
 # Steps of a workflow that are read for its tree: the largest map of the tests has 10,000 elements.
@@ -81,6 +81,7 @@ class Reader:
 
     def steps(self, limit: int = 50, before: int | None = None, **filters: Any) -> list[Step]:
         """The newest steps that match `state`, `group`, `queue`, `action`, `workflow`, `relatable`, …"""
+        check_page(limit, before)
         checked = check_step_filters(filters)
         found = self._database.read(lambda tx: reading.newest_steps(tx, filters=checked, before=before, limit=limit))
         if not found:  # a typo must not look like an empty queue
@@ -96,14 +97,14 @@ class Reader:
 
     def is_live(self, relatable: tuple[str, str | int], actions: Collection[str] | None = None) -> bool:
         """Whether a workflow that has a step of these actions (or of any) about this object has not ended."""
-        kind, of = relatable
+        kind, of = relatable_of(relatable)
         if isinstance(actions, str):
             raise StepwellError(f"is_live: actions is {actions!r}; pass a list, actions=[{actions!r}]")
         return self._database.read(
             lambda tx: reading.is_live(
                 tx,
                 relatable_type=kind,
-                relatable_id=str(of),
+                relatable_id=of,
                 any_action=actions is None,
                 actions=[] if actions is None else list(actions),
             )
@@ -213,6 +214,7 @@ class Reader:
 
     def ticks(self, group: str | None = None, limit: int = 20, before: int | None = None) -> list[reading.TickRow]:
         """The newest ticks (with an id below `before`) with changes or errors, and what each phase changed."""
+        check_page(limit, before)
         at = LARGEST_ID if before is None else before
 
         def look(tx: Transaction) -> list[reading.TickRow]:

@@ -40,7 +40,7 @@ _KNOWN: Final = _SHOWN | frozenset(_OTHER_NAMES.split())
 _SECRET_NAME: Final = re.compile("pass|secret|key")
 _NESTED: Final = re.compile("passw|secret", re.IGNORECASE)  # an assignment inside of `options`
 _SQLITE_WITH_PASSWORD: Final = re.compile(
-    r"sqlite[^:/]*:(?!///)/*[^/]*:.*@|.*[?&]\w*(?:key|pass|pwd|secret|token)", re.I
+    r"sqlite[^:/]*:(?!///)/*[^/]*:.*@|.*[?&]\w*(?:key|pass|pwd|secret|token)", re.I | re.S
 )
 
 # A password shorter than this may be part of any word, and no driver repeats the password of a well-formed URL.

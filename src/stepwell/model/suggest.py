@@ -62,3 +62,9 @@ def warn_of_unknown_group(group: str, known: Collection[str], who: str) -> None:
 def warn_of_unknown_queue(queue: str, known: Collection[str], then: str) -> None:
     if queue not in known:
         LOGGER.warning("unknown queue %r: %s; %s", queue, then, hint(queue, sorted(known), "queues"))
+
+
+def warn_of_unknown_action(action: str, known: Collection[str]) -> None:
+    """No worker has recorded such a job. One will, perhaps; a name that is spelt almost like another is a mistake."""
+    if action not in known and (meant := near(action, known)) is not None:
+        LOGGER.warning("no worker has recorded a job %r; did you mean %s?", action, meant)

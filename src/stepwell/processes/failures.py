@@ -10,6 +10,7 @@ from stepwell.processes.errors import QueueingError, TaskStateError
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import processes
 from stepwell.store.engine.processes import FailedQueueing
+from stepwell.store.filters import check_page
 
 KEPT: Final = 100  # of each main process
 _LONGEST_KEY: Final = 200
@@ -27,6 +28,7 @@ class FailedQueueings:
 
     def newest(self, main_process: str = "", limit: int = 20) -> list[FailedQueueing]:
         """The newest ones, of one main process (by its key) or of all."""
+        check_page(limit)
         return self._database.read(lambda tx: processes.failed_queueings(tx, main_process=main_process, limit=limit))
 
     def _record(self, tx: Transaction, main_process: str, error: Exception) -> None:

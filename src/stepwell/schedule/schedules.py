@@ -35,6 +35,7 @@ from stepwell.store.engine import executions, schedules, slots
 from stepwell.store.engine.executions import ExecutionRow
 from stepwell.store.engine.schedules import ChangeRow, CronRow
 from stepwell.store.engine.slots import SlotRow
+from stepwell.store.filters import check_page
 
 if TYPE_CHECKING:
     from stepwell.app import Stepwell
@@ -103,6 +104,7 @@ class Schedules:
         self, name: str, *, status: str | None = None, before: int | None = None, limit: int = 20
     ) -> ExecutionRows:
         """The newest executions, with an id below `before`."""
+        check_page(limit, before)
         at = LARGEST_ID if before is None else before
         return self._read(
             name, lambda tx, row: executions.newest_executions(
@@ -114,6 +116,7 @@ class Schedules:
         self, name: str, *, first: datetime | None = None, last: datetime | None = None, limit: int = 20
     ) -> SlotRows:
         """The newest rows of the slot ledger, or those of a period, oldest first."""
+        check_page(limit)
         if first is None and last is None:
             found = self._read(name, lambda tx, row: slots.newest_slots(tx, job_id=row.id, limit=limit))
             return found[::-1]

@@ -7,15 +7,17 @@ from typing import Final, get_args
 
 from stepwell.model.actors import by_hand
 from stepwell.model.errors import StepwellError
-from stepwell.model.suggest import hint, warn_of_unknown_queue
+from stepwell.model.suggest import hint, warn_of_unknown_action, warn_of_unknown_queue
 from stepwell.share.headroom import Kind
 from stepwell.store import Database, Transaction
 from stepwell.store.audit import record_with_parameters
 from stepwell.store.engine import creation, keys
 from stepwell.store.engine import limits as verbs
+from stepwell.store.engine.actions import all_actions
 
 _KINDS: Final = get_args(Kind)
 _MOST: Final = 2**31 - 1
+_LONGEST_NAME: Final = 255  # of a queue or an action
 
 
 class Limits:
@@ -43,9 +45,8 @@ class Limits:
                 f"invalid limit {kind!r} {name!r}: pass 'total', or 'queue' or 'action' with a name{meant}"
             )
         _check(kind, name, maximum)
-        if kind == "queue" and maximum is not None:
-            known = self._database.read(creation.queue_names)
-            warn_of_unknown_queue(name, known, "the limit is kept, and applies once the queue is declared")
+        if maximum is not None:
+            self._warn_of_unknown(kind, name)
         by = by_hand(who, why, self._database.now)
 
         def work(tx: Transaction) -> None:
@@ -55,6 +56,13 @@ class Limits:
 
         self._database.transact(work)
         self._recheck_keys(kind, name)
+
+    def _warn_of_unknown(self, kind: Kind, name: str) -> None:
+        if kind == "queue":
+            known = self._database.read(creation.queue_names)
+            warn_of_unknown_queue(name, known, "the limit is kept, and applies once the queue is declared")
+        elif kind == "action":
+            warn_of_unknown_action(name, [row.name for row in self._database.read(all_actions)])
 
     def apply_declared(self, wanted: Mapping[str, int | None]) -> None:
         """Apply the limits that the jobs of an app declare (`max_running`), by action; None: no limit declared.
@@ -100,8 +108,10 @@ class Limits:
 
 
 def _check(kind: Kind, name: str, maximum: int | None) -> None:
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise StepwellError(f"limit {kind}: the name must be 1 to {_LONGEST_NAME} printable characters")
     if maximum is not None and (type(maximum) is not int or not 0 <= maximum <= _MOST):
-        raise StepwellError(f"limit {kind} {name}: {maximum!r} is not a whole number of at least 0")
+        raise StepwellError(f"limit {kind} {name}: {maximum!r} is not a whole number between 0 and {_MOST}")
 
 
 def _write(tx: Transaction, kind: Kind, name: str, maximum: int | None) -> bool:

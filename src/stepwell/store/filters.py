@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from stepwell.model import codec
 from stepwell.model.errors import StepwellError
-from stepwell.model.ids import canonical_uuid
+from stepwell.model.ids import LARGEST_ID, canonical_uuid
 from stepwell.model.states import State
 from stepwell.model.suggest import hint, refuse_unknown
 
@@ -41,6 +41,14 @@ WORKFLOW_FILTERS: Final = {
     "initiator": "initiator",
     "source_system": "source_system",
 }
+MOST_ROWS: Final = 2**31 - 1
+
+
+def check_page(limit: int, before: int | None = None) -> None:
+    """Raise if a list cannot be cut there: SQLite takes a negative limit for none, PostgreSQL refuses it."""
+    for name, value, most in (("limit", limit, MOST_ROWS), ("before", 0 if before is None else before, LARGEST_ID)):
+        if type(value) is not int or not 0 <= value <= most:
+            raise StepwellError(f"{name} is {repr(value)[:100]}, not a whole number between 0 and {most}")
 
 
 def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,8 +63,8 @@ def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     if "block" in given:
         given["block"] = [_uuid_of("block", block) for block in listed(given["block"])]
     if "relatable" in given:
-        kind, of = given.pop("relatable")
-        given |= {"relatable_type": kind, "relatable_id": str(of)}
+        kind, of = relatable_of(given.pop("relatable"))
+        given |= {"relatable_type": kind, "relatable_id": of}
     if "state" in given:
         given["state"] = [state_of(state) for state in listed(given["state"])]
     if "status" in given:
@@ -64,6 +72,13 @@ def check_step_filters(filters: Mapping[str, Any]) -> dict[str, Any]:
     if "args" in given:
         given["args"] = _arguments(given["args"])
     return given
+
+
+def relatable_of(value: Any) -> tuple[str, str]:
+    """The type and the id of what a step is about."""
+    if not isinstance(value, tuple | list) or len(value) != 2 or not isinstance(value[0], str):
+        raise StepwellError(f"relatable is {repr(value)[:100]}; pass a pair of a type and an id, like ('Order', 7)")
+    return value[0], str(value[1])
 
 
 def listed(value: Any) -> list[Any]:

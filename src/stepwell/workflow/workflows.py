@@ -11,6 +11,7 @@ from stepwell.model.errors import WorkflowDefinitionError, WorkflowNotFound
 from stepwell.model.ids import uuids_like
 from stepwell.store.engine import workflows as verbs
 from stepwell.store.engine.workflows import ListedWorkflow
+from stepwell.store.filters import check_page
 from stepwell.workflow.declare.context import context_of
 from stepwell.workflow.declare.resolve import Header
 from stepwell.workflow.declare.words import suggestion, version_key
@@ -149,6 +150,7 @@ class Workflows:
         self, *, state: str | None = None, name: str | None = None, before: str | None = None, limit: int = 20
     ) -> list[ListedWorkflow]:
         """The workflows that were started last (before the one with the id `before`), with their steps in numbers."""
+        check_page(limit)
         at = _NEWEST if before is None else before
         return self.app.database.read(
             lambda tx: verbs.newest_workflows(tx, state=state, name=name, before=at, limit=limit)

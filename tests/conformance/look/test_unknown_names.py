@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell import NewStep, Stepwell, StepwellError
+from stepwell import InvalidStep, NewStep, Stepwell, StepwellError
 from tests.unit.cli.support import run_bare
 
 
@@ -79,6 +79,17 @@ def test_a_new_group_with_almost_the_name_of_another_is_warned_about(
     assert warnings(caplog) == ["new group 'alhpa' is created by its first step; did you mean alpha?"]
 
 
+def test_a_limit_of_an_action_that_is_almost_a_known_one_is_warned_about(
+    app: Stepwell, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.job(name="send_mail")(lambda: None)
+    app.worker().row.unregister()
+    app.limits.set("action", "send_mial", 3)
+    app.limits.set("action", "of_another_program", 3)
+    app.limits.set("action", "send_mail", 3)
+    assert warnings(caplog) == ["no worker has recorded a job 'send_mial'; did you mean send_mail?"]
+
+
 def test_an_unknown_queue_of_a_limit_or_a_worker_is_warned_about(
     app: Stepwell, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,3 +135,50 @@ def test_an_explicit_default_priority_overrides_that_of_the_job(app: Stepwell) -
     assert app.step(urgent.enqueue()).priority == "high"
     assert app.step(urgent.options(priority="default").enqueue()).priority == "default"
     assert app.step(app.enqueue_many([NewStep(action="urgent", priority="default")])[0]).priority == "default"
+
+
+@pytest.mark.parametrize("limit", [-1, 2**31, 2**70, 1.5, "x", None, True])
+def test_a_limit_of_rows_is_checked_before_the_database_sees_it(app: Stepwell, limit: Any) -> None:
+    """SQLite took -1 for no limit at all, PostgreSQL refused it; the rest were errors of the drivers."""
+    step = app.enqueue("a")
+    for read in (
+        lambda: app.steps(limit=limit),
+        lambda: app.ticks(limit=limit),
+        lambda: app.lists.steps(limit=limit),
+        lambda: app.figures.causes(limit=limit),
+        lambda: app.operations.newest(limit=limit),
+        lambda: app.operations.of_step(step.id, limit=limit),
+        lambda: app.operations.of_workflow(step.uuid, limit=limit),
+        lambda: app.workflows.newest(limit=limit),
+        lambda: app.main_processes.failed_queueings(limit=limit),
+    ):
+        with pytest.raises(StepwellError, match=r"limit is .*, not a whole number between 0 and 2147483647"):
+            read()
+
+
+@pytest.mark.parametrize("before", [-1, 2**70, "x"])
+def test_the_place_where_a_page_begins_is_checked_too(app: Stepwell, before: Any) -> None:
+    for read in (lambda: app.steps(before=before), lambda: app.operations.newest(before=before)):
+        with pytest.raises(StepwellError, match="before is "):
+            read()
+
+
+@pytest.mark.parametrize("relatable", ["Order", ("Order",), ("Order", 1, 2), (1, 2), 7])
+def test_what_a_step_is_about_is_a_pair(app: Stepwell, relatable: Any) -> None:
+    for ask in (lambda: app.is_live(relatable), lambda: app.steps(relatable=relatable)):
+        with pytest.raises(StepwellError, match=r"relatable is .*; pass a pair of a type and an id, like"):
+            ask()
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "a\0b", "a\nb", "\ud800"])
+def test_a_limit_is_that_of_a_printable_name(app: Stepwell, name: str) -> None:
+    with pytest.raises(StepwellError, match="must be 1 to 255 printable characters"):
+        app.limits.set("queue", name, 3)
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("name", ["index", "max_retries", "concurrency_limit"])
+def test_a_number_that_is_too_large_is_refused_with_the_range(app: Stepwell, name: str) -> None:
+    """It said that 2 ** 31 is "not a whole number of at least 1"."""
+    with pytest.raises(InvalidStep, match=f"{name} is 2147483648, not a whole number between [01] and 2147483647"):
+        app.enqueue_many([NewStep(action="a", **{name: 2**31})])  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import psycopg.sql
 import pytest
 
 from stepwell import Stepwell
-from stepwell.model.errors import DatabaseUnavailable
+from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.store.postgres import connections as postgres
 from tests.unit.cli.support import run
 
@@ -88,6 +89,14 @@ def refusal(url: str) -> str:
 
 def with_(url: str, **parts: str) -> str:
     return urlsplit(url)._replace(**parts).geturl()
+
+
+@pytest.mark.parametrize("url", ["postgresql://ann:s3]cret@db/jobs", "postgresql://ann:s3cret@[::1/jobs"])
+def test_a_bracket_without_the_other_is_a_malformed_url(url: str) -> None:
+    """It was a ValueError, which commands show with a traceback."""
+    with pytest.raises(StepwellError, match="the database URL is malformed") as caught:
+        Stepwell(url)
+    assert "cret" not in "".join(traceback.format_exception(caught.value.with_traceback(None)))
 
 
 def test_a_server_that_is_away_is_named_at_once() -> None:

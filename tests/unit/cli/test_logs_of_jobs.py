@@ -18,7 +18,7 @@ from tests.unit.cli.support import PATIENCE, command, environment, run, until
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 EXECUTORS = ["process", "thread", "async"]
 JOBS = """
-import asyncio, logging, threading
+import asyncio, logging, threading, warnings
 from stepwell import Stepwell
 
 {config}
@@ -37,6 +37,14 @@ def greet(name: str) -> None:
 async def later() -> None:
     await asyncio.sleep(0)
     log.info("much later")
+
+@app.job()
+def indirect() -> None:
+    forged = "x\\n2026-01-01T00:00:00.000Z ERROR forged password=s3cret"
+    warnings.warn(forged)
+    thread = threading.Thread(target=int, args=(forged,))
+    thread.start()
+    thread.join()
 """
 
 
@@ -113,6 +121,23 @@ def test_json_has_the_step_and_its_workflow_as_fields(shop: Stepwell, tmp_path: 
     (failed,) = [record for record in about if record.get("state") == State.FAILED]
     assert (failed["level"], failed["action"], failed["attempt"]) == ("ERROR", "greet", 2)
     assert failed["duration"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_warnings_and_errors_of_threads_are_records_of_their_step(
+    shop: Stepwell, tmp_path: Path, executor: str
+) -> None:
+    """Python printed them to stderr as they were: their text could forge a line, and had its passwords."""
+    step = shop.enqueue("indirect")
+    workflow = shop.step(step).workflow_id
+    lines = log_of(shop, tmp_path, "--executor", executor)
+    prefix = rf"{TIME} (WARNING|ERROR) \[step {step.id} attempt 1 workflow {workflow}\] "
+    assert [line for line in lines if not re.match(rf"{prefix}|    \| ", line)] == []
+    text = "\n".join(lines)
+    assert "UserWarning: x\\n2026-01-01" in text
+    assert "error in thread Thread-" in text
+    assert "s3cret" not in text
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from stepwell.model.error_text import describe, stack_of
 from stepwell.model.redaction import has_password_for_sqlite, redacted, redacted_for, shown_url
 
 CANARY = "cAnArY"  # what no text may contain
-SPECIAL = st.text(alphabet="@:/?#%&=[]+;,!$*~ .-_aZ1é", max_size=4)
+SPECIAL = st.text(alphabet="@:/?#%&=[]+;,!$*~ .-_aZ1é\n", max_size=4)
 SHAPES = (
     "postgresql://ann:{}@db:5432/jobs",
     "postgres://ann:{}@db,standby:5433/jobs?sslmode=require",

@@ -18,6 +18,7 @@ from stepwell.operate.step_actions import StepActions
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import operations
 from stepwell.store.engine.operations import ActionCount, Item, ItemCount, OperationRow, Targets
+from stepwell.store.filters import check_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,7 @@ class Operations:
 
     def newest(self, *, before: int | None = None, limit: int = 50) -> list[OperationRow]:
         """Who did what, when and why: the newest operations, with an id below `before`."""
+        check_page(limit, before)
         at = LARGEST_ID if before is None else before
         return self._database.read(lambda tx: operations.newest_operations(tx, before=at, limit=limit))
 
@@ -222,10 +224,12 @@ class Operations:
 
     def of_step(self, step_id: int, *, limit: int = 50) -> list[OperationRow]:
         """What was done by hand to a step, the newest first."""
+        check_page(limit)
         return self._database.read(lambda tx: operations.operations_of_step(tx, step_id=step_id, limit=limit))
 
     def of_workflow(self, workflow_id: str, *, limit: int = 50) -> list[OperationRow]:
         """What was done by hand to a whole workflow, the newest first."""
+        check_page(limit)
         return self._database.read(
             lambda tx: operations.operations_of_workflow(tx, workflow_id=workflow_id, limit=limit)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -47,9 +48,13 @@ def set_up_logs(options: LogOptions, step_fields: logging.Filter) -> None:
 def log_records_of_app(options: LogOptions, step_fields: logging.Filter) -> None:
     """Log what the app and its jobs log, too: call it when the app is imported.
 
+    Warnings and errors of threads are records, too: as Python prints them, their text could forge lines of the log.
     An app that has configured the root logger keeps its handlers, and their records get the fields of the step. Where
     it has not chosen a format (`basicConfig`), it gets that of Stepwell.
     """
+    logging.captureWarnings(True)
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _log_error_of_thread
     root, handlers = logging.getLogger(), logging.getLogger("stepwell").handlers
     if not root.handlers:
         root.handlers[:] = handlers
@@ -61,6 +66,13 @@ def log_records_of_app(options: LogOptions, step_fields: logging.Filter) -> None
             handler.addFilter(step_fields)
             if _has_default_format(handler):
                 handler.setFormatter(FORMATTERS[options.format]())
+
+
+def _log_error_of_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+        name = "?" if args.thread is None else args.thread.name
+        found = (args.exc_type, args.exc_value, args.exc_traceback)
+        logging.getLogger("threading").error("error in thread %s", name, exc_info=found)
 
 
 def _has_default_format(handler: logging.Handler) -> bool:

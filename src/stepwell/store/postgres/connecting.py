@@ -10,15 +10,11 @@ import psycopg
 
 from stepwell.model.errors import DatabaseUnavailable, StepwellError
 from stepwell.model.redaction import is_well_formed, redacted_for, shown_url
+from stepwell.store.postgres.namespace import MALFORMED
 
 CONNECT_SECONDS: Final = 10
 
 _REFUSED: Final = re.compile(r"pg_hba\.conf|does not exist|permission denied|not permitted|not currently accepting")
-_MALFORMED: Final = (
-    "the database URL is malformed, and is not shown because it may contain a password; nothing was started. Expected "
-    "postgresql://user:password@host:5432/name?parameter=value: write special characters of the password as %XX "
-    "(@ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25)"
-)
 
 
 class ServerConnection(psycopg.Connection[Any]):
@@ -35,7 +31,7 @@ class ServerConnection(psycopg.Connection[Any]):
             kind, quoted = type(error), redacted_for(conninfo, str(error))
         except UnicodeError:  # an escape like %CA, which is no UTF-8
             kind, quoted = psycopg.ProgrammingError, None
-        text = _MALFORMED if quoted is None else " ".join(quoted.split())
+        text = MALFORMED if quoted is None else " ".join(quoted.split())
         if failures is not None:
             failures.append(text)
         # Outside of the handler: the original error, with its text, must not become the context of this one.

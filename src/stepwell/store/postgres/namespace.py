@@ -16,6 +16,11 @@ from stepwell.model.errors import StepwellError
 from stepwell.store.definitions import SCHEMA_FOLDER
 from stepwell.store.macros import POSTGRES
 
+MALFORMED: Final = (
+    "the database URL is malformed, and is not shown because it may contain a password; nothing was started. Expected "
+    "postgresql://user:password@host:5432/name?parameter=value: write special characters of the password as %XX "
+    "(@ is %40, : is %3A, / is %2F, ? is %3F, # is %23, % is %25)"
+)
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CREATED: Final = re.compile(r"^CREATE (?:OR REPLACE )?(?:TABLE|SEQUENCE|VIEW|FUNCTION) (\w+)", re.MULTILINE)
 _NOT_A_RELATION: Final = ("AS ", "TRIGGER ", "TRIGGER IF EXISTS ")  # what comes before a name that is none
@@ -46,7 +51,10 @@ def split_url(url: str) -> tuple[str, Namespace]:
     >>> split_url("postgresql://db/shop?schema=jobs&sslmode=require")
     ('postgresql://db/shop?sslmode=require', Namespace(schema='jobs'))
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket of an IPv6 address without the other
+        raise StepwellError(MALFORMED) from None
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     named = [value for name, value in pairs if name == "schema"]
     if not named:
