@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
-from stepwell.model.errors import SchemaError
+from stepwell.model.errors import DatabaseBusy, SchemaError
+from stepwell.store.conflict import Conflict
 from stepwell.store.connections import MigrationSession
 from stepwell.store.database import Database
 from stepwell.store.definitions import SCHEMA_FOLDER, definitions
 from stepwell.store.engine import schema
 
+T = TypeVar("T")
+
+TRIES: Final = 10
 _MIGRATIONS: Final = "steps_migrations"
 _DEFINITIONS: Final = 0  # the version under which the checksum of triggers and views is recorded
 _CREATED: Final = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
@@ -45,21 +50,29 @@ def known_migrations(dialect: str) -> list[Migration]:
 def migrate(database: Database) -> list[Migration]:
     """Update the schema and return the applied migrations. Any number of processes may call this at once."""
     known = known_migrations(database.dialect)
-    with database.migrating() as session:
-        applied = _inspect(session, known)
-        missing = known[applied:]
-        for migration in missing:
-            _apply(session, migration)
-        _define(session, database.dialect)
-    return missing
+
+    def work() -> list[Migration]:
+        with database.migrating() as session:
+            applied = _inspect(session, known)
+            missing = known[applied:]
+            for migration in missing:
+                _apply(session, migration)
+            _define(session, database.dialect)
+        return missing
+
+    return _repeated(work)
 
 
 def ensure_schema(database: Database) -> None:
     """Create the schema in an empty database; reject one that is older, newer or damaged."""
     known = known_migrations(database.dialect)
-    with database.inspecting() as session:
-        applied = _inspect(session, known)
-        defined = applied == 0 or schema.recorded_checksum(session.tx, version=_DEFINITIONS)
+
+    def look() -> tuple[int, object]:
+        with database.inspecting() as session:
+            applied = _inspect(session, known)
+            return applied, applied == 0 or schema.recorded_checksum(session.tx, version=_DEFINITIONS)
+
+    applied, defined = _repeated(look)
     if applied == 0:
         migrate(database)
     elif applied < len(known):
@@ -72,6 +85,16 @@ def ensure_schema(database: Database) -> None:
             "the triggers and views in the database differ from those of this program; nothing was changed. "
             "Run `stepwell migrate` with the newest Stepwell that uses this database"
         )
+
+
+def _repeated(work: Callable[[], T]) -> T:
+    """Run it again after a conflict, or if this process was suspended until the server had ended its session."""
+    for _ in range(TRIES):
+        try:
+            return work()
+        except Conflict as error:
+            conflict = error
+    raise DatabaseBusy(f"the schema stayed busy for {TRIES} tries ({conflict}); nothing was written") from conflict
 
 
 def applied_version(database: Database) -> int:

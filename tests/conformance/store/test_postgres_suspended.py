@@ -83,6 +83,19 @@ with Stepwell(url) as app:
 )
 
 
+_IN_A_MIGRATION = (
+    _STOPS
+    + """
+from stepwell.store import migrate
+stop_once(migrate, "_apply")
+app = Stepwell(url)
+app.database.lease_seconds = float(sys.argv[2])
+with app.open():
+    say("done")
+"""
+)
+
+
 @contextmanager
 def stopped(script: str, url: str, lease: float = 1.0) -> Iterator[subprocess.Popen[str]]:
     """A process that has suspended itself inside a transaction. If the test hangs, it is killed, and the test fails."""
@@ -120,6 +133,15 @@ def test_a_dispatcher_suspended_while_it_decides_a_key_does_not_stop_the_others(
             assert app.step(step).state == "Completed"
             os.kill(child.pid, signal.SIGCONT)
             assert wait_for_exit(child).strip() == "done"
+
+
+def test_a_process_suspended_while_it_creates_the_schema_does_not_stop_the_others(postgres_url: str) -> None:
+    """It held the lock of migrations: no other process could start."""
+    url = f"{postgres_url}&schema=suspended"
+    with stopped(_IN_A_MIGRATION, url) as child, Stepwell(url) as app:
+        app.enqueue("behave")
+        os.kill(child.pid, signal.SIGCONT)
+        assert wait_for_exit(child).strip() == "done"  # it was repeated, and found the schema
 
 
 def test_a_group_that_waits_behind_a_suspended_worker_is_reported(

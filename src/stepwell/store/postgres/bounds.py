@@ -45,6 +45,15 @@ def begin(idle: float) -> bytes:
 
 
 @cache
+def of_migration(idle: float) -> bytes:
+    """The bounds of a transaction that has begun and changes the schema: it may wait for another one's locks."""
+    idle_ms = int(1000 * idle)
+    return (
+        f"SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; SET LOCAL tcp_user_timeout = {idle_ms}"
+    ).encode()
+
+
+@cache
 def begin_writing(idle: float) -> bytes:
     """The same for a transaction that writes: its statements look up rows by index."""
     return begin(idle) + "".join(f"; SET LOCAL {name} = {to}" for name, to in KEEP_TO_INDEXES.items()).encode()

@@ -212,12 +212,12 @@ class PostgresConnections(Connections):
     @contextmanager
     def inspecting(self) -> Iterator[PostgresMigrationSession]:
         with translated, self._pooled() as connection, connection.transaction():
+            connection.execute(bounds.of_migration(self._idle_seconds), prepare=False)
             yield PostgresMigrationSession(connection, self.hooks, self._namespace)
 
     @contextmanager
     def migrating(self) -> Iterator[PostgresMigrationSession]:
-        with translated, self._pooled() as connection, connection.transaction():
-            session = PostgresMigrationSession(connection, self.hooks, self._namespace)
+        with self.inspecting() as session:
             session.begin()
             yield session
 
