@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -183,6 +184,7 @@ def test_without_a_moment_it_is_as_it_is_by_the_clock_that_stamps_the_history(po
         connections: Any = app.database.connections
         time, elapsed = app.database.now(), connections._reading[1]
         connections._reading = (time - timedelta(seconds=10), elapsed)  # what is known of the server's clock is behind
+        connections._next_reading = math.inf
         step = app.step(app.enqueue("behave"))
         then = app.workflow_at(step.uuid)
         assert [each.id for each in then.steps] == [step.id]

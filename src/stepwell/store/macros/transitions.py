@@ -30,13 +30,17 @@ def _to_postgres(state: str) -> str:
     return f"state = {state}, actor = :actor, updated_at = {_TIME_OF_SERVER}, changed_from = state"
 
 
-def _to_after_children_postgres(state: str) -> str:
+def _end_after_children_sqlite(state: str) -> str:
+    return f"{_to_sqlite(state)}, completed_at = max(:now, {_NOT_BEFORE_THE_LAST})"
+
+
+def _end_after_children_postgres(state: str) -> str:
     """The end of a parent is not before that of any child, whatever clock they were ended by."""
-    children = (
-        "SELECT max(c.updated_at) FROM steps c WHERE c.block_uuid = steps.child_block_uuid AND c.block_uuid <> c.uuid"
-    )
+    children = "FROM steps c WHERE c.block_uuid = steps.child_block_uuid AND c.block_uuid <> c.uuid"
     return (
-        f"state = {state}, actor = :actor, updated_at = greatest({_TIME_OF_SERVER}, ({children})), changed_from = state"
+        f"state = {state}, actor = :actor, changed_from = state,\n"
+        f"    updated_at = greatest({_TIME_OF_SERVER}, (SELECT max(c.updated_at) {children})),\n"
+        f"    completed_at = greatest(:now, (SELECT max(c.completed_at) {children}))"
     )
 
 
@@ -72,6 +76,6 @@ MACROS: Final[Macros] = {
     ),
 }
 MACROS_OF: Final[dict[str, Macros]] = {
-    SQLITE: {"to": _to_sqlite, "to_after_children": _to_sqlite, "batch_to": _batch_to},
-    POSTGRES: {"to": _to_postgres, "to_after_children": _to_after_children_postgres},
+    SQLITE: {"to": _to_sqlite, "end_after_children": _end_after_children_sqlite, "batch_to": _batch_to},
+    POSTGRES: {"to": _to_postgres, "end_after_children": _end_after_children_postgres},
 }

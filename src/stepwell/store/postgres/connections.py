@@ -38,6 +38,10 @@ from stepwell.store.wake import Listener, Wake
 CONNECT_TIMEOUT: Final = 10.0  # a restart of the server is shorter: work that waits for a connection survives it
 MAX_CONNECTIONS: Final = 8
 CLOCK_READING_SECONDS: Final = 30.0
+# A reading that took longer (the machine is busy, or this process was suspended meanwhile) is repeated soon: until then
+# the time may be behind by as much, and a heartbeat would look old.
+PROMPT_SECONDS: Final = 0.01
+CLOCK_RETRY_SECONDS: Final = 0.5
 # NOTIFY serializes commits (measured with 8 writers: 11.3 k transactions/s without it, 4.2 k with it), so a process
 # sends each wake-up at most once in this interval. A worker that was woken polls once more after it.
 NOTIFY_INTERVAL_SECONDS: Final = 0.005
@@ -60,12 +64,19 @@ def _check_if_idle(connection: psycopg.Connection[Any]) -> None:
     connection.stepwell_used_at = now  # type: ignore[attr-defined]
 
 
+def _at(reading: tuple[datetime, float], elapsed: float) -> datetime:
+    """The server's time at another moment than that of the reading."""
+    time, read = reading
+    return time + timedelta(seconds=elapsed - read)
+
+
 class PostgresConnections(Connections):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._address, self._namespace = split_url(settings.url)
         self._has_server_clock = isinstance(self.clock, SystemClock)
         self._reading: tuple[datetime, float] | None = None
+        self._next_reading = 0.0
         self._prepares = True
         self._sent_at: dict[Wake, float] = {}
         self._identity: schema.Identity | None = None
@@ -98,18 +109,22 @@ class PostgresConnections(Connections):
             with self.transaction(write=False):
                 pass  # it reads the clock
         assert self._reading is not None
-        server_time, elapsed = self._reading
-        return server_time + timedelta(seconds=since_boot() - elapsed)
+        return _at(self._reading, since_boot())
 
     def exact_now(self, tx: Transaction) -> datetime:
         return schema.database_time(tx).astimezone(UTC) if self._has_server_clock else self.clock.now()
 
     def _read_clock(self, tx: PostgresTransaction) -> None:
         """Read the server's clock before a transaction: inside one, it would take a second connection."""
-        elapsed = since_boot()
-        if self._reading is None or elapsed - self._reading[1] > CLOCK_READING_SECONDS:
+        asked = since_boot()
+        if self._reading is None or asked >= self._next_reading:
+            time = schema.database_time(tx).astimezone(UTC)
             # The time after the answer, so that `now` is never ahead of the server: what it reads is already past.
-            self._reading = (schema.database_time(tx).astimezone(UTC), since_boot())
+            answered = since_boot()
+            if self._reading is None or not time <= _at(self._reading, answered) <= _at((time, asked), answered):
+                self._reading = time, answered  # else the last reading was at least as prompt
+            is_prompt = answered - asked <= PROMPT_SECONDS
+            self._next_reading = answered + (CLOCK_READING_SECONDS if is_prompt else CLOCK_RETRY_SECONDS)
 
     @property
     def _idle_seconds(self) -> float:

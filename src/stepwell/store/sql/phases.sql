@@ -179,7 +179,7 @@ WHERE state = 'Pending' AND retries > max_retries
 @changes;
 
 -- name: complete_parents(ids, actor, now)
-UPDATE steps SET @to_after_children('Completed'), reason = 'children_concluded', completed_at = :now
+UPDATE steps SET @end_after_children('Completed'), reason = 'children_concluded'
 WHERE id @in(:ids bigint) AND state = 'Running' AND own_code_done_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND NOT u.ended)
   AND NOT EXISTS (SELECT 1 FROM steps_unconcluded u WHERE u.block_uuid = steps.child_block_uuid AND u.type = 'default')
@@ -196,7 +196,7 @@ WHERE p.state = 'Running' AND p.own_code_done_at IS NOT NULL
 ORDER BY p.id @postgres(FOR NO KEY UPDATE);
 
 -- name: fail_parents(ids, actor, now)
-UPDATE steps SET @to_after_children('Failed'), reason = 'children_failed', completed_at = :now,
+UPDATE steps SET @end_after_children('Failed'), reason = 'children_failed',
     error_message = (
         SELECT 'children did not conclude: ' || @sqlite(group_concat)@postgres(string_agg)(named, ', ')
                || CASE WHEN max(total) > 10 THEN ' and ' || (max(total) - 10) || ' more' ELSE '' END
