@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import random
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -17,14 +16,15 @@ from datetime import datetime
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from stepwell.model.clock import Clock
-from stepwell.model.errors import AppClosed, DatabaseBusy, DatabaseUnavailable
+from stepwell.model.errors import DatabaseBusy, DatabaseUnavailable
 from stepwell.model.leases import LEASE_SECONDS
 from stepwell.store.bounded import ReadLimit
 from stepwell.store.changes import ChangeHooks
 from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.connections import Connections, MigrationSession, Settings
-from stepwell.store.forks import FORK_SECONDS, survive_forks
+from stepwell.store.forks import survive_forks
 from stepwell.store.lock_holder import LockHolder
+from stepwell.store.opening import Opening
 from stepwell.store.together import Together
 from stepwell.store.transaction import Transaction
 from stepwell.store.wake import Listener
@@ -70,16 +70,10 @@ class Database:
         self.clock = clock
         self.is_shared = is_shared  # whether other processes can open it
         self.hooks = ChangeHooks()
-        self._connect = connect
-        self._prepare = prepare
-        self._opening = threading.RLock()
-        self._ready: Connections | None = None
-        self._preparing: Connections | None = None  # connected, but the schema is not checked yet
-        self._is_closed = False
+        self._opening = Opening(
+            lambda: connect(self._settings()), (lambda: prepare(self)) if prepare is not None else lambda: None
+        )
         self._waits_until = math.inf
-        self._lost: str | None = None  # why it cannot be opened in this process
-        self._inherited: Connections | None = None  # while the process forks
-        self._is_held_for_fork = False
         self._together = Together()
         self._limit = ReadLimit()
         survive_forks(self)
@@ -87,35 +81,12 @@ class Database:
     @property
     def connections(self) -> Connections:
         """The open connections; opens them first if need be."""
-        return self._ready or self._open_once()
+        return self._opening.connections()
 
     def open(self) -> Self:
         """Connect and check the schema now instead of on first use; the only way to use it again after `close`."""
-        with self._opening:
-            self._is_closed = False
-            self._open_once()
+        self._opening.reopen()
         return self
-
-    def _open_once(self) -> Connections:
-        with self._opening:  # other threads wait here; the preparing thread may re-enter
-            if (connections := self._ready or self._preparing) is not None:
-                return connections
-            if self._is_closed:
-                raise AppClosed("this Stepwell was closed; nothing was done. Call `open()` on it to use it again")
-            if self._lost is not None:
-                raise DatabaseUnavailable(self._lost)
-            connections = self._connect(self._settings())
-            self._preparing = connections
-            try:
-                if self._prepare is not None:
-                    self._prepare(self)
-            except BaseException:
-                connections.close()
-                raise
-            finally:
-                self._preparing = None
-            self._ready = connections
-            return connections
 
     def _settings(self) -> Settings:
         return Settings(
@@ -130,11 +101,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections. Until it is opened again with `open`, every use is an error."""
-        with self._opening:
-            connections, self._ready = self._ready, None
-            self._is_closed, self._lost = True, None
-            if connections is not None:
-                connections.close()
+        self._opening.close()
 
     def use_lease(self, seconds: float) -> None:
         """A part of this process has such a lease: a transaction must not hold locks for longer."""
@@ -289,26 +256,14 @@ class Database:
     # forks ----------------------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        self._is_held_for_fork = self._opening.acquire(timeout=FORK_SECONDS)
-        self._inherited = self._ready or self._preparing
-        if self._inherited is not None:
-            self._inherited.before_fork()
+        self._opening.before_fork()
 
     def after_fork_in_parent(self) -> None:
-        inherited, self._inherited = self._inherited, None
-        if inherited is not None:
-            inherited.after_fork_in_parent()
-        if self._is_held_for_fork:
-            self._opening.release()
+        self._opening.after_fork_in_parent()
 
     def after_fork_in_child(self) -> None:
-        """The next use in the child opens connections of its own."""
-        inherited, self._inherited = self._inherited, None
-        self._opening = threading.RLock()
         self._together, self._limit = Together(), ReadLimit()
-        self._ready = self._preparing = None
-        if inherited is not None:
-            self._lost = inherited.after_fork_in_child()
+        self._opening.after_fork_in_child()
 
 
 def _what_to_do(holder: LockHolder | None) -> str:
