@@ -34,11 +34,12 @@ def test_the_jobs_of_the_app_run_on_the_other_database_and_the_own_one_is_not_to
 def test_afterwards_everything_is_as_before() -> None:
     app = app_with_job()
     before = app.enqueue("double", {"number": 1})
-    parts = vars(app).copy()
+    parts, database = vars(app).copy(), app.database
     with bound(app):
         assert app.steps() == []
-        assert app.database is not parts["database"]
+        assert app.database is not database
     assert vars(app) == parts
+    assert app.database is database
     assert isinstance(app.clock, SystemClock)
     assert [step.id for step in app.steps()] == [before.id]
 
