@@ -39,7 +39,7 @@ class Bare(ABC):
         self._uuids = Uuid7Generator()
 
     def side(self, steps: int, *tables: str) -> Callable[[], float]:
-        """The seconds of writing the rows of so many steps to these tables, in one transaction."""
+        """The seconds of writing the rows of this many steps to these tables, in one transaction."""
 
         def write() -> float:
             ready = self._ready(steps, tables)

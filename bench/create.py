@@ -14,7 +14,7 @@ from stepwell import NewStep
 
 
 def bulk_create(kind: str, directory: Path, steps: int, repetitions: int) -> Iterator[Figure]:
-    """`app.enqueue_many` of so many small steps per call, beside two bare writers of rows that are ready."""
+    """`app.enqueue_many` of this many small steps per call, beside two bare writers of rows that are ready."""
     with fresh_app(kind, directory, "create") as app:
         bare: Bare = BarePostgres(app) if kind == "postgres" else BareSqlite(app, f"{directory}/bare.db")
         with closing(bare):

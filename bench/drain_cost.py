@@ -25,7 +25,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def drain(url: str, steps: int) -> float:
-    """Drain so many no-op steps; the processor time per step, in microseconds."""
+    """Drain this many no-op steps; the processor time per step, in microseconds."""
     from stepwell import NewStep, Stepwell
 
     app = Stepwell(url)

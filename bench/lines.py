@@ -37,7 +37,7 @@ class Line:
 
     @property
     def ratio(self) -> float | None:
-        """The value as a part of the limit; of times, so many times the limit."""
+        """The value as a part of the limit; of times, a multiple of the limit."""
         return None if self.value is None or not self.limit else self.value / self.limit
 
     @property

@@ -135,7 +135,7 @@ class Ledger:
     """A directory in which every job notes the moment it ran.
 
     Jobs run in any process and thread of any system; the monotonic clock is the same for all of them. Each process has
-    a file of its own, mapped into memory: a note is no system call, which would let go of the interpreter's lock and
+    a file of its own, mapped into memory: a note is no system call, which would release the interpreter's lock and
     so measure how threads take turns.
     """
 

@@ -1,4 +1,4 @@
-"""Steps by the hundred thousand, written behind the triggers' back: as the engine would have left them.
+"""Steps by the hundred thousand, written without the triggers, as the engine would have left them.
 
 Creating and running a million steps would take an hour. These rows go straight into the tables, with their history,
 agenda, block entries and edges; a test lets the engine's own checks look for a difference.

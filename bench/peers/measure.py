@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _end_with_our_owner() -> None:
-    """Workers have process groups of their own, so nobody but us would end them."""
+    """Workers have process groups of their own, so only we would end them."""
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -200,7 +200,7 @@ class Workers:
         return [worker.pid for worker in self._running]
 
     def have_run(self, count: int, seconds: float, pause: float = 0.02) -> bool:
-        """Whether so many jobs have run before the time was up."""
+        """Whether this many jobs have run before the time was up."""
         deadline = time.monotonic() + seconds
         while LEDGER.count() < count:
             if time.monotonic() > deadline:

@@ -19,7 +19,7 @@ from stepwell.store.engine.actions import Declaration
 
 
 def record_actions(database: Database, jobs: Registry) -> None:
-    """Record what the jobs declare, and resolve the settings of steps that were created before anybody had.
+    """Record what the jobs declare, and resolve the settings of steps that were created before that.
 
     Writes only what differs from the record. Of two programs the last one decides.
     """

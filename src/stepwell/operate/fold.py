@@ -46,7 +46,7 @@ def forget_minutes(database: Database) -> None:
 
 
 def recount(database: Database) -> None:
-    """Make the counters and `steps_trouble` anew from the steps. Needed only after changes behind the triggers' back.
+    """Make the counters and `steps_trouble` anew from the steps. Needed only after changes without the triggers.
 
     One snapshot: what is committed meanwhile is neither counted here nor deleted from the tally.
     """

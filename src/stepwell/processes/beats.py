@@ -48,7 +48,7 @@ class QueueBeat(Part):
             for process in self._queuer.get_next_main_processes():
                 if outage is None:
                     outage = self._queue(process)
-                else:  # the queuer may not return it again: it has to know
+                else:  # the queuer may not return it again: notify it
                     self._notify_failed(process, outage)
         except DatabaseUnavailable as error:
             outage = error
@@ -62,7 +62,7 @@ class QueueBeat(Part):
         return f"{self._queued:,} main processes queued" if self._queued else ""
 
     def _queue(self, process: Any) -> DatabaseUnavailable | None:
-        """Queue one; whatever goes wrong is the queuer's to know. Returns the outage if there is no database."""
+        """Queue one; the queuer is notified of any failure. Returns the outage if the database cannot be reached."""
         try:
             if not isinstance(process, MainProcess):
                 raise QueueingError(

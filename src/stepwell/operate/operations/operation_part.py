@@ -31,7 +31,7 @@ class _Running:
 class OperationPart(Part):
     """Executes the operations that it is given; what another process has started, `add` continues.
 
-    An outage of the database is the loop's business: every batch is a transaction, so the round is repeated. Any other
+    The loop handles an outage of the database: every batch is a transaction, so the round is repeated. Any other
     error ends that operation here. It can be continued, like one whose process was killed.
     """
 

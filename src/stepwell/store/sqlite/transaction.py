@@ -153,7 +153,7 @@ class SqliteTransaction(Transaction):
         return adapted
 
     def _rows(self, sql: str, parameters: dict[str, Any]) -> tuple[Callable[[], tuple[str, ...]], list[Any]]:
-        """The names of the columns, should anybody ask, and the rows."""
+        """The names of the columns, on request, and the rows."""
         cursor = self._connection.execute(sql, parameters)
         return lambda: names_of(cursor), cursor.fetchall()
 

@@ -37,7 +37,7 @@ from stepwell.web.guard.origins import SAFE_METHODS, problem_of_origin
 from stepwell.web.problems import HttpProblem, problem_response
 from stepwell.web.visitor import Recognise, Role, Visitor
 
-# What anybody may ask: whether the process lives, and how to sign in.
+# What may be requested without signing in: whether the process lives, and how to sign in.
 LOGIN: Final = "/step-dispatcher/login"
 LOGOUT: Final = "/step-dispatcher/logout"
 DASHBOARD: Final = "/step-dispatcher/"

@@ -22,7 +22,7 @@ _OVERDUE_SHOWN: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that a person should look at, and where it is mended."""
+    """Something that a person should look at, and where to act on it."""
 
     what: str
     more: str

@@ -9,7 +9,7 @@
 -- The moves to which an effect applies follow its name; a batch runs only the effects of the moves that it makes:
 --   begins (to Running under a lease), waits (own code done, children not), concludes (Completed, Skipped),
 --   fails (Failed, Stopped, Cancelled, NotRunnable), returns (to Pending), dispatches, releases (the lease of an ended step),
---   mends (it leaves Failed, Stopped, Cancelled or NotRunnable); alone: any move, of a single row only.
+--   leaves_trouble (it leaves Failed, Stopped, Cancelled or NotRunnable); alone: any move, of a single row only.
 
 -- effect: history (begins, concludes, fails, returns, dispatches)
 -- The claim of an open step makes two transitions at once, Pending to Dispatched to Running: `claim_token` shows it.
@@ -91,7 +91,7 @@ WHERE c.state IN @troubled AND c.from_state <> c.state
 ON CONFLICT (step_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, fingerprint = excluded.fingerprint,
     cause = excluded.cause, ended_at = excluded.ended_at;
 
--- effect: leave_trouble (mends)
+-- effect: leave_trouble (leaves_trouble)
 DELETE FROM steps_trouble
 WHERE step_id IN (SELECT c.id FROM @changed_rows WHERE c.from_state IN @troubled
                   AND c.state NOT IN @troubled);
