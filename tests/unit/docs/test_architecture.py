@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.store.macros import SQLITE, expand
+
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "src" / "stepwell"
 PAGE = ROOT / "docs" / "architecture.md"
@@ -104,6 +106,7 @@ def statements() -> dict[str, str]:
             re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
             .replace("@agenda\n", "steps_agenda\n")
             .replace("@unconcluded\n", "steps_unconcluded\n")
+            .replace("@is_dispatching", expand("@is_dispatching", SQLITE))
         )
         found[path.stem] = found.get(path.stem, "") + text
     for path in (PACKAGE / "store" / "engine").glob("*.py"):

@@ -73,6 +73,8 @@ MACROS: Final[Macros] = {
     "opened": _opened,
     "returned": _returned,
     "takes_room": _takes_room,
+    # Whether the circuit breaker allows the dispatch of Pending steps. A missing row counts as off.
+    "is_dispatching": "EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')",
     # The columns of an agenda entry; `@agenda_entry` supplies the values of all but the first two.
     "agenda": (
         'steps_agenda (step_id, status, "group", queue, action, rank, due_at, since, concurrency_key, key_blocked)'

@@ -56,7 +56,7 @@ WITH busy (worker_id, leases) AS (
     SELECT DISTINCT l.queue, l.action, l."group"
     FROM steps_workers w JOIN steps_worker_lanes l ON l.worker_id = w.id LEFT JOIN busy h ON h.worker_id = w.id
     WHERE w.alive_until > :now AND w.slots > coalesce(h.leases, 0)
-      AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+      AND @is_dispatching
 )
 SELECT head."group", min(head.step_id) AS step_id
 FROM (SELECT d."group", (SELECT a.step_id FROM steps_agenda a

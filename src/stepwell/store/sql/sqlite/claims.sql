@@ -33,7 +33,7 @@ WITH @lanes, candidates (step_id, queue, action, rank, queue_place) AS MATERIALI
         WHERE a.status = 'open' AND NOT a.key_blocked AND a.queue = lane.queue AND a.action = lane.action
           AND a.rank = lane.rank AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
-    WHERE :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+    WHERE :open_too AND @is_dispatching
 ), @first_candidates;
 
 -- name: pick_in_groups_for_claim(worker, limit, most, high, open_too, full_queues, full_actions)
@@ -53,7 +53,7 @@ WITH @lanes, candidates (step_id, queue, action, rank, queue_place) AS MATERIALI
           AND a.action = lane.action AND a.rank = lane.rank
           AND (SELECT @eligible(r) FROM step_readiness r WHERE r.step_id = a.step_id)
         ORDER BY a.step_id LIMIT :limit)
-    WHERE :open_too AND EXISTS (SELECT 1 FROM steps_settings WHERE name = 'can_dispatch_steps' AND value = 'true')
+    WHERE :open_too AND @is_dispatching
 ), @first_candidates;
 
 -- name: claim(ids, starting, worker, actor, hostname, now, margin, batch)
