@@ -51,6 +51,10 @@ class Output:
 
             self.rich = Console(highlight=False, markup=False, emoji=False)
 
+    def narrower_than(self, columns: int) -> bool:
+        """Whether it is a terminal of fewer columns."""
+        return self.rich is not None and self.rich.width < columns
+
     def line(self, *spans: Span, cut: bool = False, whole: bool = False) -> None:
         """One line. If it is too long for the terminal, it is folded, or cut, or left whole (to be copied)."""
         if self.rich is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,11 @@ def step_like(app: Stepwell, text: str) -> Step:
     return app.step(found[0])
 
 
+def step_id(app: Stepwell, text: str) -> int:
+    """The id of a step, which need not exist any more if the id itself is given."""
+    return int(text) if text.isdecimal() else step_like(app, text).id
+
+
 def step_or_run(app: Stepwell, text: str) -> Step | Run:
     """A step by its id or uuid, else a declared workflow; of both, the beginning of the uuid is enough."""
     if text.isdecimal() and len(text) < 8:
@@ -46,7 +52,12 @@ def step_or_run(app: Stepwell, text: str) -> Step | Run:
     except StepNotFound:
         if app.workflows.ids_like(canonical_uuid(text) or text):
             return run_of(app, text)
-    return step_like(app, text)
+    try:
+        return step_like(app, text)
+    except StepNotFound as error:
+        if text.isdecimal() or canonical_uuid(text):
+            raise
+        raise Problem(f"no step or workflow has an id that begins with {text!r}") from error
 
 
 def step_of(run: Run, text: str) -> Step:
@@ -57,6 +68,19 @@ def step_of(run: Run, text: str) -> Step:
     if step.workflow_id != run.id:
         raise Problem(f"step {text} is not part of workflow {run.id}; nothing changed")
     return step
+
+
+def short_ids(ids: Sequence[str]) -> list[str]:
+    """The beginnings of these ids, up to a hyphen and of one length, that tell them apart.
+
+    >>> short_ids(["01a1f5bf-fc2b-7000-b15a-a867c25aa8af", "01a1f5bf-fc2c-7000-b15a-0c6dff0b3f24"])
+    ['01a1f5bf-fc2b', '01a1f5bf-fc2c']
+    """
+    for length in (13, 18, 23):
+        short = [each[:length] for each in ids]
+        if len(set(short)) == len(ids):
+            return short
+    return list(ids)
 
 
 def moment(text: str) -> datetime:

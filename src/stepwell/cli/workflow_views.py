@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,8 @@ from msgspec import structs
 
 from stepwell.cli.explanations import write_roots
 from stepwell.cli.output import Cell, Column, Output, Span, of_state
-from stepwell.cli.text import clean, exact, shorten, to_json
+from stepwell.cli.subjects import short_ids
+from stepwell.cli.text import age, clean, exact, shorten, to_json
 from stepwell.cli.trees import tree_lines
 from stepwell.look.palette import WORKFLOW_STYLES
 from stepwell.look.shown import shown_step
@@ -19,13 +21,36 @@ from stepwell.model.workflow_states import WorkflowState
 if TYPE_CHECKING:
     from stepwell import Run
     from stepwell.look.explain import WorkflowExplanation
+    from stepwell.store.engine.workflows import ListedWorkflow
 
 # Steps that an explanation writes; --json has more.
 LINES: Final = 20
+# On a terminal with fewer columns, a list shows the beginning of each id, and leaves out version and status.
+WIDTH_OF_WHOLE_IDS: Final = 140
+WIDTH_OF_ALL_COLUMNS: Final = 100
 
 
 def of_workflow_state(state: str) -> Span:
     return (state, WORKFLOW_STYLES[WorkflowState(state)])
+
+
+def write_workflows(output: Output, found: Sequence[ListedWorkflow], now: datetime) -> None:
+    """A list, one workflow on a line."""
+    ids = [row.id for row in found]
+    shown_ids = short_ids(ids) if output.narrower_than(WIDTH_OF_WHOLE_IDS) else ids
+    columns: list[tuple[Column, list[Cell]]] = [
+        (Column("ID"), [*shown_ids]),
+        (Column("WORKFLOW", folds=True), [clean(f"{row.namespace}.{row.name}") for row in found]),
+        (Column("VERSION", folds=True), [clean(row.version) for row in found]),
+        (Column("STATE"), [of_workflow_state(row.state) for row in found]),
+        (Column("STATUS", folds=True), [row.execution_status for row in found]),
+        (Column("DONE", right=True), [f"{row.completed + row.skipped} of {row.total}" for row in found]),
+        (Column("STARTED", right=True), [age(row.created_at, now) for row in found]),
+        (Column("INITIATOR", folds=True), [clean(row.initiator or "") for row in found]),
+    ]
+    if output.narrower_than(WIDTH_OF_ALL_COLUMNS):
+        columns = [(column, cells) for column, cells in columns if column.name not in ("VERSION", "STATUS")]
+    output.table([column for column, _ in columns], zip(*(cells for _, cells in columns), strict=True))
 
 
 def write_workflow(run: Run, *, as_json: bool, show_secrets: bool = False) -> None:
@@ -42,6 +67,7 @@ def write_workflow(run: Run, *, as_json: bool, show_secrets: bool = False) -> No
     output = Output()
     fields: list[tuple[str, Cell]] = [
         ("workflow", clean(f"{row.namespace}.{row.name}, version {row.version}")),
+        ("id", run.id),
         ("state", [of_workflow_state(row.state), f" ({execution.execution_status})"]),
         ("context", shorten(to_json(row.context), 300)),
         ("asked by", clean(", ".join(filter(None, (row.initiator, row.source_system, row.request_reason))) or "-")),
@@ -55,7 +81,7 @@ def write_workflow(run: Run, *, as_json: bool, show_secrets: bool = False) -> No
         Column("NAME"),
         Column("KIND"),
         Column("STATE"),
-        Column("REASON", folds=True),
+        Column("WHY", folds=True),
     ]
     rows: list[list[Cell]] = [
         [str(s.id), clean(s.template or ""), s.kind, of_state(s.state), clean(s.error_message or s.reason or "")]
@@ -63,12 +89,17 @@ def write_workflow(run: Run, *, as_json: bool, show_secrets: bool = False) -> No
     ]
     output.line()
     output.table(columns, rows)
-    output.line()
-    for change in history:
-        why = f": {clean(change.reason)}" if change.reason else ""
-        output.line(
-            exact(change.at, now), "  ", of_workflow_state(change.to_state), f"  {clean(change.actor or '')}{why}"
-        )
+    output.heading("History")
+    changes: list[list[Cell]] = [
+        [
+            exact(change.at)[:26],
+            of_workflow_state(change.to_state),
+            clean(change.actor or ""),
+            clean(change.reason or ""),
+        ]
+        for change in history
+    ]
+    output.table([Column("TIME (UTC)"), Column("STATE"), Column("BY"), Column("WHY", folds=True)], changes)
 
 
 def write_workflow_tree(run: Run, limit: int | None) -> None:

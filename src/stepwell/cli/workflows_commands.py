@@ -12,20 +12,22 @@ from stepwell.cli.apps import import_named_app, load_named_app
 from stepwell.cli.bulk import act_in_bulk
 from stepwell.cli.enqueue_commands import json_object
 from stepwell.cli.errors import Misuse
-from stepwell.cli.output import Cell, Column, Output, of_state
+from stepwell.cli.output import Output, of_state
 from stepwell.cli.parameters import os_user, who_and_why_options
 from stepwell.cli.short_lines import short_lines
 from stepwell.cli.subjects import run_of, step_of
 from stepwell.cli.target import Target, database_option, json_option
-from stepwell.cli.text import age, clean, counted, to_json
-from stepwell.cli.workflow_views import of_workflow_state, write_workflow
+from stepwell.cli.text import clean, counted, to_json
+from stepwell.cli.workflow_views import of_workflow_state, write_workflow, write_workflows
 from stepwell.model.workflow_states import WorkflowState
 
 if TYPE_CHECKING:
     from stepwell import Run, Stepwell
 
 STATE: Final = click.Choice([str(state) for state in WorkflowState], case_sensitive=False)
-app_option = click.option("--app", "app_name", metavar="MODULE:NAME", help="The app that declares the workflows.")
+app_option = click.option(
+    "--app", "app_name", metavar="MODULE:NAME", help="The app that declares the workflows.  [env var: STEPWELL_APP]"
+)
 
 
 def _load(target: Target, app_name: str | None) -> Stepwell:
@@ -57,24 +59,7 @@ def list_workflows(target: Target, state: str | None, name: str | None, limit: i
         none_yet = "No workflows. `stepwell workflows start NAME --app module:app` starts one."
         output.line(("No workflows match." if state or name else none_yet, "yellow"))
         return
-    columns = [
-        Column("ID"), Column("WORKFLOW"), Column("VERSION"), Column("STATE"), Column("STATUS"),
-        Column("DONE", right=True), Column("STARTED", right=True), Column("INITIATOR", folds=True),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = [
-        [
-            row.id,
-            clean(f"{row.namespace}.{row.name}"),
-            clean(row.version),
-            of_workflow_state(row.state),
-            row.execution_status,
-            f"{row.completed + row.skipped} of {row.total}",
-            age(row.created_at, now),
-            clean(row.initiator or ""),
-        ]
-        for row in found
-    ]
-    output.table(columns, rows)
+    write_workflows(output, found, now)
 
 
 @workflows.command()
@@ -91,7 +76,7 @@ def show(target: Target, workflow: str, as_json: bool) -> None:
 @workflows.command()
 @click.argument("name")
 @click.option("--context", type=json_object, default="{}", metavar="JSON", help="The context; `-` reads stdin.")
-@click.option("--namespace", default="default", show_default=True)
+@click.option("--namespace", default="default", show_default=True, help="Its namespace.")
 @click.option("--version", "version", help="The version.  [default: the newest]")
 @click.option("--initiator", help="Who asks for it (recorded).")
 @click.option("--source-system", metavar="NAME", help="The system that asks for it (recorded).")
@@ -148,7 +133,7 @@ def check(target: Target, files: tuple[Path, ...], live: bool, app_name: str | N
 
 @workflows.command()
 @click.argument("name")
-@click.option("--namespace", default="default", show_default=True)
+@click.option("--namespace", default="default", show_default=True, help="Its namespace.")
 @click.option("--version", "version", help="The version.  [default: the newest]")
 @app_option
 @click.pass_obj

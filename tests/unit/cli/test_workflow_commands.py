@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.support import ask, run
+from tests.unit.cli.support import ask, on_terminal, run
 
 MODULE = """
 from stepwell import Stepwell
@@ -167,3 +167,26 @@ def test_a_workflow_is_explained_down_to_the_root_causes_of_all_its_steps(shop: 
     assert "Root causes" in run(url, "explain", flow).stdout
     command(shop, "cancel", flow)
     assert {step["state"] for step in ask(url, "explain", flow)["steps"]} == {"Cancelled"}
+
+
+def test_a_list_fits_80_columns_with_ids_that_every_command_takes(shop: str) -> None:
+    url, _ = shop.split()
+    flows = [started(shop), started(shop)]
+    lines = on_terminal(url, "workflows", "list")
+    assert max(map(len, lines)) <= 80
+    rows = [line.split()[:3] for line in lines if line.startswith(flows[0][:4])]
+    assert [(name, state) for _, name, state in rows] == [("shop.flow", "pending")] * 2
+    shown = [command(shop, "show", short)["workflow"]["id"] for short, *_ in rows]
+    assert shown == flows[::-1]
+    assert flows[0] in run(url, "workflows", "list").stdout, "whole, where there is no terminal"
+
+
+def test_the_history_of_a_workflow_is_a_table_below_its_whole_id(shop: str) -> None:
+    url, _ = shop.split()
+    flow = started(shop)
+    work(shop)
+    text = run(url, "workflows", "show", flow[:30]).stdout
+    assert f"id        {flow}\n" in text
+    history = text.partition("History\n")[2].splitlines()
+    assert history[0].split() == ["TIME", "(UTC)", "STATE", "BY", "WHY"]
+    assert [line[28:].split()[0] for line in history[1:]] == ["pending", "in_progress"]
