@@ -45,7 +45,15 @@ def act_in_bulk(
         if not preview.counts().done or not click.confirm("Do it?"):
             Output().line("nothing changed")
             return
-    write_operation(preview.execute(who=who, why=why), app.redaction, as_json=as_json)
+    write_outcome(preview.execute(who=who, why=why), app.redaction, as_json=as_json)
+
+
+def write_outcome(operation: Operation, redaction: Redaction, *, as_json: bool) -> None:
+    """What was executed just now; exit code 1 if every item was refused."""
+    write_operation(operation, redaction, as_json=as_json)
+    progress = operation.progress()
+    if progress.targets and not progress.done:
+        click.get_current_context().exit(1)
 
 
 def write_preview(preview: Preview, redaction: Redaction, *, as_json: bool) -> None:
@@ -79,10 +87,8 @@ def write_operation(operation: Operation, redaction: Redaction, *, as_json: bool
         return
     output = Output()
     also = "".join(f"; {number:,} more {effect}" for effect, number in progress.also.items())
-    output.line(
-        (f"operation {row.id} ", "bold"),
-        f"{row.kind} is {row.state}: {progress.done:,} of {counted(progress.targets, 'item')} done{also}",
-    )
+    done = f": {progress.done:,} of {counted(progress.targets, 'item')} done{also}" if progress.targets else ""
+    output.line((f"operation {row.id} ", "bold"), f"{row.kind} is {row.state}{done}")
     filters = ", ".join(
         f"{name}={'|'.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in (row.filters or {}).items()
@@ -97,6 +103,8 @@ def write_operation(operation: Operation, redaction: Redaction, *, as_json: bool
             ("left", str(progress.left or "")),
         ]
     )
+    if not progress.targets:
+        return
     columns = [Column("ITEM"), Column("BEFORE"), Column("OUTCOME"), Column("WHY", folds=True)]
     rows: list[list[Cell]] = [
         [_subject(item), item.state or "", item.outcome or "open", clean(item.message or "")]

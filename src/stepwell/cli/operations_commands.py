@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepwell.cli.bulk import write_operation, write_preview
+from stepwell.cli.bulk import write_operation, write_outcome, write_preview
 from stepwell.cli.output import Cell, Column, Output
 from stepwell.cli.parameters import who_and_why_options
 from stepwell.cli.short_lines import short_lines
@@ -14,7 +14,7 @@ from stepwell.cli.text import age, clean, to_json
 
 @click.group()
 def operations() -> None:
-    """What operators did: list, show, start a preview, continue, undo."""
+    """What operators did: list and show it, start a preview, undo it."""
 
 
 @operations.command("list")
@@ -90,7 +90,7 @@ def start(target: Target, preview: int, pace: str | None, who: str, why: str | N
             found.run()
         else:
             found = app.operations.open_preview(preview).execute(who=who, why=why, pace=pace)
-        write_operation(found, app.redaction, as_json=as_json)
+        write_outcome(found, app.redaction, as_json=as_json)
 
 
 @operations.command()
@@ -104,7 +104,7 @@ def undo(target: Target, operation: int, pace: str | None, who: str, why: str | 
     """Revert what an operation did, where nothing has happened since; itself an operation."""
     with target.open() as app:
         made = app.operations.get(operation).undo(who=who, why=why, pace=pace)
-        write_operation(made, app.redaction, as_json=as_json)
+        write_outcome(made, app.redaction, as_json=as_json)
 
 
 # Of commands whose first sentence is too long for a list.

@@ -19,13 +19,18 @@ def about_operation(row: OperationRow, targets: Targets | None) -> str:
     ...     return OperationRow(1, kind, "done", {}, parameters, "operator:ann", None, None, None, None, now, now, now)
     >>> about_operation(made("create_schedule", schedule="nightly"), None)
     'schedule nightly'
+    >>> about_operation(made("set_limit", limit="total", name="", maximum=None), None)
+    'limit total, no maximum'
     >>> about_operation(made("enqueue", action="mail"), Targets(1, 1, 306, None))
     'action mail, step 306'
     >>> about_operation(made("retry"), Targets(1, 1001, 7, None))
     '1,000+ steps'
     """
     parameters: dict[str, Any] = row.parameters or {}
-    parts = [f"{name.replace('_', ' ')} {_text(value)}" for name, value in parameters.items() if value is not None]
+    shown = {name: value for name, value in parameters.items() if value not in (None, "")}
+    parts = [f"{name.replace('_', ' ')} {_text(value)}" for name, value in shown.items()]
+    if "maximum" in parameters and "maximum" not in shown:
+        parts.append("no maximum")
     if targets is not None and targets.targets:
         parts.append(_targets(targets))
     text = ", ".join(parts)

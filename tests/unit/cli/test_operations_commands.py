@@ -81,6 +81,29 @@ def test_the_list_says_what_each_operation_was_about(app: Stepwell) -> None:
         assert f" {about} " in line, lines
 
 
+def test_an_action_on_many_of_which_none_was_done_ends_with_1(app: Stepwell) -> None:
+    url = app.database.url
+    app.enqueue("behave")
+    assert "0 of 1 item done" in run(url, "retry", "--state", "Pending", "--yes", code=1).stdout
+    refused = ask(url, "retry", "--state", "Pending", "--yes", code=1)
+    assert [item["outcome"] for item in refused["items"]] == ["refused"]
+    assert ask(url, "retry", "--state", "Failed", "--yes")["items"] == [], "nothing matched, nothing to do"
+
+
+def test_an_operation_without_items_is_shown_without_a_table(app: Stepwell) -> None:
+    url = app.database.url
+    run(url, "limits", "--total", "5", "--who", "ann")
+    run(url, "limits", "--total", "none", "--who", "ann")
+    removed, added = app.operations.newest()
+    assert run(url, "operations", "show", str(added.id)).stdout == (
+        f"operation {added.id} set_limit is done\nabout  limit total, maximum 5\nby     operator:ann\n"
+    )
+    assert "about  limit total, no maximum\n" in run(url, "operations", "show", str(removed.id)).stdout
+    again = run(url, "operations", "start", str(added.id), code=1).stderr
+    assert f"operation {added.id} was executed by operator:ann at " in again
+    assert again.endswith(" UTC and is done; nothing changed\n")
+
+
 def test_secrets_of_an_operation_are_not_shown(app: Stepwell) -> None:
     """Also not as JSON: its parameters and its reason are stored as they were given."""
     url = app.database.url

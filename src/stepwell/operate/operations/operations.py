@@ -254,8 +254,8 @@ def _why_not_started(row: OperationRow) -> str:
     if row.state == "previewing":
         return f"preview {row.id} was not taken to its end: take another one; nothing changed"
     return (
-        f"preview {row.id} was executed by {row.actor} at {row.started_at:%Y-%m-%d %H:%M:%S}; nothing changed. "
-        "If it was interrupted, `run` of the operation continues it"
+        f"operation {row.id} was executed by {row.actor} at {row.started_at:%Y-%m-%d %H:%M:%S} UTC and is {row.state}; "
+        "nothing changed"
     )
 
 
