@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepwell.cli.errors import Misuse
+from stepwell.cli.errors import Misuse, warn
 from stepwell.cli.target import Target
 from stepwell.cli.text import clean
 from stepwell.model.error_text import stack_of
@@ -40,11 +40,23 @@ def import_named_app(name: str | None, verbose: bool = False) -> Stepwell:
         raise Misuse(str(error)) from error
 
 
+def _refuse_or_warn(target: Target, app_is_elsewhere: str) -> None:
+    """An app has its own URL: another one on the command line is refused, and a configured one has no effect."""
+    if target.named is not None:
+        raise Misuse(f"--db is {target}, but {app_is_elsewhere}: leave --db out")
+    origin = target.config.origin("database.url")
+    if origin.kind != "default":
+        warn(
+            f"{app_is_elsewhere}, as its code says; {target} ({origin}) is not used. To have one setting for both, "
+            "make the app with the URL of that setting, like os.environ['STEPWELL_DB']"
+        )
+
+
 def load_named_app(target: Target, name: str | None, verbose: bool = False) -> Stepwell:
     """The app that a command names, opened."""
     app = target.configure(import_named_app(name, verbose), declare_queues=True).open()
-    if target.named is not None and target.url != app.database.url:
-        raise Misuse(f"--db is {target}, but {name} is on {shown_url(app.database.url)}: leave --db out")
+    if not target.is_on(app.database.url):
+        _refuse_or_warn(target, f"{name} is on {shown_url(app.database.url)}")
     if not app.jobs.actions():
         raise Misuse(f"{name} has no jobs; is the module that defines them imported?")
     return app

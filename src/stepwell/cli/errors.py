@@ -57,11 +57,16 @@ def show_as_json(error: click.ClickException) -> None:
     click.echo(to_json(found), err=True)
 
 
+def warn(text: str) -> None:
+    """A line about what does not end the command."""
+    click.echo(f"stepwell: warning: {clean(text)}", err=True)
+
+
 class Warnings(logging.Handler):
-    """Prints warnings about names, like a problem that does not end the command."""
+    """Prints warnings about names."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"stepwell: warning: {clean(record.getMessage())}", err=True)
+        warn(record.getMessage())
 
 
 @contextmanager

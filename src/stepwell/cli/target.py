@@ -47,6 +47,10 @@ class Target:
     def __str__(self) -> str:
         return shown_url(self.url)
 
+    def is_on(self, url: str) -> bool:
+        """Whether this URL names the same database, as far as URLs tell."""
+        return self.url == url or (_absolute(self.url) is not None and _absolute(self.url) == _absolute(url))
+
     def open(self, *, create: bool = False, declare_queues: bool = False) -> Stepwell:
         """An app on it. A file or a schema is created only with `create`, queues only with `declare_queues`."""
         from stepwell import Stepwell
@@ -99,6 +103,11 @@ def _sqlite_path(url: str) -> Any:
     from stepwell.store.sqlite.path import path_of
 
     return path_of(url)
+
+
+def _absolute(url: str) -> Any:
+    path = _sqlite_path(url) if url.startswith("sqlite:") else None
+    return None if path is None else path.resolve()
 
 
 def _name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Callable
 from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -191,6 +192,8 @@ def _work(
     beside = [] if parts_beside is None else parts_beside(app)
     with crew_of([made, *beside], stopping=stopping) as crew:
         _announce(app, made, options, title="Working" if parts_beside is None else "Up")
+        if not target.is_on(app.database.url) and shown_url(app.database.url) == app.database.url:
+            click.echo(f"For commands in another terminal: export STEPWELL_DB={quote(app.database.url)}")
         for part in beside:
             if part.name == "web":
                 _announce_web(part, target.config)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from stepwell import Stepwell
-from tests.unit.cli.support import finished, process
+from tests.unit.cli.support import environment, finished, process
 
 SHOP = """
 from stepwell import Stepwell
@@ -81,3 +83,34 @@ def test_a_worker_of_some_groups_says_so_and_serves_them_alone(shop: tuple[Path,
             assert [row.groups for row in app.workers()] == [["alpha", "beta"]]
         started.send_signal(signal.SIGTERM)
         assert started.wait() == 0
+
+
+def test_a_worker_says_how_other_commands_find_its_database(shop: tuple[Path, str]) -> None:
+    folder, url = shop
+    line = f"For commands in another terminal: export STEPWELL_DB={url}\n"
+    assert line in _output_of_up(folder, {})[0]
+    assert line not in _output_of_up(folder, {"STEPWELL_DB": url})[0]
+
+
+def test_a_configured_database_that_is_not_that_of_the_app_is_warned_about(shop: tuple[Path, str]) -> None:
+    folder, url = shop
+    _, errors = _output_of_up(folder, {"STEPWELL_DB": "sqlite:///other.db"})
+    assert errors.startswith(
+        f"stepwell: warning: shop:app is on {url}, as its code says; sqlite:///other.db (STEPWELL_DB) is not used."
+    )
+    assert not (folder / "other.db").exists()
+    same_file = f"sqlite:///{folder}/../{folder.name}/shop.db"
+    assert _output_of_up(folder, {"STEPWELL_DB": same_file})[1] == ""
+
+
+def _output_of_up(folder: Path, variables: dict[str, str]) -> tuple[str, str]:
+    command = [sys.executable, "-m", "stepwell.cli", "up", "--app", "shop:app", "--slots", "1", "--no-web"]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment() | variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as up:
+        assert up.stdout is not None
+        output = next(line for line in iter(up.stdout.readline, "") if "Ctrl-C" in line)
+        up.send_signal(signal.SIGTERM)
+        rest, errors = up.communicate()
+    assert up.returncode == 0, errors
+    return output + rest, errors
