@@ -30,7 +30,9 @@ def filter_options(function: F) -> F:
             click.option("--action", help="All of this action."),
             click.option("--queue", help="All of this queue."),
             click.option("--group", help="All of this group."),
-            click.option("--workflow", metavar="STEP", help="All of this step's workflow."),
+            click.option(
+                "--workflow", metavar="STEP|WORKFLOW", help="All of this workflow, or of this step's workflow."
+            ),
             click.option("--relatable", type=relatable, metavar="TYPE:ID", help="All about this object."),
             click.option("--preview", is_flag=True, help="Only show what would happen to the steps that match."),
             click.option("--yes", is_flag=True, help="Do not ask before acting on many."),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from stepwell.cli.errors import Misuse
 from stepwell.cli.output import Output
 from stepwell.cli.overview_commands import breaker_line
-from stepwell.cli.parameters import duration, known_group, who_and_why_options, workflow_of
+from stepwell.cli.parameters import duration, existing_workflow, known_group, who_and_why_options
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import counted, to_json
-from stepwell.operate.breaker import RestartSafety
+
+if TYPE_CHECKING:
+    from stepwell.operate.breaker import RestartSafety
 
 planned_option = click.option(
     "--planned", type=duration, metavar="DURATION", help="How long the pause should last, like 20m."
@@ -21,7 +24,7 @@ planned_option = click.option(
 
 
 @click.command()
-@click.option("--workflow", metavar="STEP", help="Pause only this step's workflow.")
+@click.option("--workflow", metavar="STEP|WORKFLOW", help="Pause only this workflow, or this step's workflow.")
 @planned_option
 @who_and_why_options
 @database_option
@@ -38,8 +41,9 @@ def pause(
         raise Misuse("--planned is for dispatching as a whole, not for one workflow")
     with target.open() as app:
         if workflow is not None:
-            app.pause_workflow(workflow, who=who, why=why)
-            _write_workflow(workflow_of(app, workflow), paused=True, as_json=as_json)
+            found = existing_workflow(app, workflow)
+            app.actions.pause_workflow(found, who, why)
+            _write_workflow(found, paused=True, as_json=as_json)
             return
         app.breaker.pause(who, why, planned=planned)
         state = app.breaker.state()
@@ -52,7 +56,7 @@ def pause(
 
 
 @click.command()
-@click.option("--workflow", metavar="STEP", help="Resume only this step's workflow.")
+@click.option("--workflow", metavar="STEP|WORKFLOW", help="Resume only this workflow, or this step's workflow.")
 @who_and_why_options
 @database_option
 @json_option
@@ -61,8 +65,9 @@ def resume(target: Target, workflow: str | None, who: str, why: str | None, as_j
     """Resume dispatching."""
     with target.open() as app:
         if workflow is not None:
-            app.resume_workflow(workflow, who=who, why=why)
-            _write_workflow(workflow_of(app, workflow), paused=False, as_json=as_json)
+            found = existing_workflow(app, workflow)
+            app.actions.resume_workflow(found, who, why)
+            _write_workflow(found, paused=False, as_json=as_json)
             return
         app.breaker.resume(who, why)
         state = app.breaker.state()

@@ -11,7 +11,8 @@ import click
 
 from stepwell.cli.jobs_commands import warn_if_unknown
 from stepwell.cli.output import Output, of_state
-from stepwell.cli.parameters import relatable, step_key, who_and_why_options
+from stepwell.cli.parameters import relatable, who_and_why_options
+from stepwell.cli.subjects import step_id
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import exact, to_json
 
@@ -54,7 +55,7 @@ def _open(target: Target, app_name: str | None) -> Stepwell:
 @click.option("--queue", help="The queue to run it in.")
 @click.option("--group", help="The group.  [default: round-robin]")
 @click.option("--priority", type=click.Choice(["default", "high"]), help="`high` runs first.  [default: as declared]")
-@click.option("--delay", type=float, metavar="S", help="Seconds to wait before it may run.")
+@click.option("--delay", type=click.FloatRange(0), metavar="S", help="Seconds to wait before it may run.")
 @click.option(
     "--at", "dispatch_after", type=timestamp, metavar="TIME", help="Do not run it before this time (ISO 8601)."
 )
@@ -93,11 +94,11 @@ def enqueue(
     The step is committed when this command ends. It stays Pending until a worker serves its queue and action.
     Settings that are left out are those of the job: as the app declares them (--app), or as its workers have recorded.
     """
-    given = settings | {
-        "parent": None if parent is None else step_key(parent),
-        "depends_on": [step_key(step) for step in depends_on] or None,
-    }
     with _open(target, app_name) as app:
+        given = settings | {
+            "parent": None if parent is None else step_id(app, parent),
+            "depends_on": [step_id(app, step) for step in depends_on] or None,
+        }
         reference = app.enqueue(
             action,
             arguments,

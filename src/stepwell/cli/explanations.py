@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stepwell.cli.output import Column, Output, of_state
 from stepwell.cli.text import age, exact
-from stepwell.look.explain import Explanation, RootCause
+
+if TYPE_CHECKING:
+    from stepwell.look.explain import Explanation, RootCause
 
 # Steps behind a step, and root causes, that are written; --json has more.
 LINES: Final = 10

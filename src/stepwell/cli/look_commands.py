@@ -14,7 +14,7 @@ from stepwell.cli.history import write_history
 from stepwell.cli.moments import write_step_then, write_workflow_then
 from stepwell.cli.output import Cell, Column, Output, of_state
 from stepwell.cli.parameters import STATE, argument, relatable, workflow_of
-from stepwell.cli.subjects import moment, step_or_run
+from stepwell.cli.subjects import moment, step_id, step_or_run
 from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, clean, exact, shorten, span, to_json
 from stepwell.cli.trees import tree_lines
@@ -22,8 +22,8 @@ from stepwell.cli.workflow_views import write_workflow, write_workflow_explanati
 from stepwell.look.shown import shown_history, shown_logs, shown_row, shown_step
 from stepwell.model.ids import LARGEST_ID
 from stepwell.model.states import FAILED
+from stepwell.model.statuses import STATUSES
 from stepwell.model.step import Step
-from stepwell.store.filters import STATUSES
 
 if TYPE_CHECKING:
     from stepwell import Run, Stepwell
@@ -42,20 +42,20 @@ CHILDREN_SHOWN: Final = 50
 @click.option("--group", help="Only steps of this group.")
 @click.option("--queue", help="Only steps of this queue.")
 @click.option("--action", help="Only steps of this action.")
-@click.option("--workflow", metavar="STEP", help="Only steps of this step's workflow.")
+@click.option("--workflow", metavar="STEP|WORKFLOW", help="Only steps of this workflow, or of this step's workflow.")
 @click.option("--relatable", type=relatable, metavar="TYPE:ID", help="Only steps about this object.")
 @click.option(
     "--status",
     multiple=True,
     type=click.Choice(STATUSES),
     metavar="STATUS",
-    help="Only steps with this status on the agenda: ready, …",
+    help=f"Only unfinished steps with this status (repeatable): {', '.join(STATUSES)}.",
 )
 @click.option("--reason", help="Only steps with this reason.")
 @click.option("--host", help="Only steps that ran on this host last.")
 @click.option("--fingerprint", help="Only failures of this cause.")
-@click.option("--cause", type=int, metavar="ID", help="Only steps that ended because this one did.")
-@click.option("--parent", type=int, metavar="ID", help="Only children of this step.")
+@click.option("--cause", metavar="STEP", help="Only steps that ended because this one did.")
+@click.option("--parent", metavar="STEP", help="Only children of this step.")
 @click.option("--throttled", is_flag=True, default=None, help="Only Pending steps that are throttled.")
 @click.option("--arg", "arguments", type=argument, metavar="PATH=VALUE", multiple=True, help="Only with this argument.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Maximum number of steps.")
@@ -70,6 +70,8 @@ def steps(
     status: tuple[str, ...],
     arguments: tuple[tuple[str, str], ...],
     workflow: str | None,
+    cause: str | None,
+    parent: str | None,
     limit: int,
     before: int | None,
     as_json: bool,
@@ -79,6 +81,8 @@ def steps(
     with target.open() as app:
         if workflow is not None:
             filters["workflow"] = workflow_of(app, workflow)
+        filters["cause"] = None if cause is None else step_id(app, cause)
+        filters["parent"] = None if parent is None else step_id(app, parent)
         filters["args"] = dict(arguments) or None
         before = before and min(before, LARGEST_ID)
         found, page = _find(

@@ -13,12 +13,12 @@ from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import NAME_WIDTH, age, exact, shorten, span, to_json
 from stepwell.model.actors import person_of
 from stepwell.model.states import UNFINISHED
-from stepwell.operate.breaker import BreakerState
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from stepwell.look.figures import Estimate
+    from stepwell.operate.breaker import BreakerState
     from stepwell.store.engine.reading import TickRow
 
 _UNFINISHED = sorted(UNFINISHED, key=["Pending", "Dispatched", "Running"].index)

@@ -61,18 +61,18 @@ def duration(text: str) -> float:
     return seconds
 
 
-def step_key(text: str) -> int | str:
-    """A step as the app takes it: the number of an id, or the text of a uuid."""
-    return int(text) if text.isdecimal() else text
-
-
 def workflow_of(app: Stepwell, text: str) -> str:
     """The workflow of a step, or the one whose id this is, or begins with this."""
     try:
         return str(UUID(text))
     except ValueError:
-        found = step_or_run(app, text)
-        return found.workflow_id or found.uuid if isinstance(found, Step) else found.id
+        return existing_workflow(app, text)
+
+
+def existing_workflow(app: Stepwell, text: str) -> str:
+    """The same, but refused if there is neither such a step nor such a declared workflow."""
+    found = step_or_run(app, text)
+    return found.workflow_id or found.uuid if isinstance(found, Step) else found.id
 
 
 def known_group(app: Stepwell, group: str) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -15,10 +13,6 @@ from stepwell.cli.target import Target, database_option, json_option
 from stepwell.cli.text import to_json
 from stepwell.cli.top_figures import Snapshot, take_snapshot
 from stepwell.cli.top_view import Section, fitted, head, one_line, sections
-from stepwell.model.errors import DatabaseUnavailable
-from stepwell.service.crew import Crew
-from stepwell.service.part import Part
-from stepwell.store import Wake
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
@@ -27,10 +21,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print the picture once and exit.")
+@click.option("--once", is_flag=True, help="Print the figures once and exit.")
 @click.option(
     "--interval", type=click.FloatRange(0.1, 3_600), default=1.0, show_default=True, metavar="S",
-    help="Seconds between two pictures.",
+    help="Seconds between two updates.",
 )  # fmt: skip
 @database_option
 @json_option
@@ -92,39 +86,10 @@ def _rich_section(section: Section) -> list[RenderableType]:
 
 
 def _watch(app: Stepwell, interval: float, show: Callable[[Snapshot, str | None], None]) -> None:
+    from stepwell.cli.top_part import TopPart
+    from stepwell.service.crew import Crew
+
     part = TopPart(app, interval, show)
     with Crew([part]) as crew:
         part.on_end = crew.stop
         crew.run()
-
-
-class TopPart(Part):
-    """Takes and shows a snapshot each round. While the database does not answer, the last one stays, and says so."""
-
-    name = "top"
-    on_end: Callable[[], None]
-
-    def __init__(self, app: Stepwell, interval: float, show: Callable[[Snapshot, str | None], None]) -> None:
-        self._app = app
-        self._interval = interval
-        self._show = show
-        self._last: Snapshot | None = None
-
-    def open(self) -> None:
-        self._last = take_snapshot(self._app)  # an error of the first look ends the command
-
-    def round(self, wakes: Collection[Wake]) -> float:
-        problem = None
-        try:
-            self._last = take_snapshot(self._app)
-        except DatabaseUnavailable as error:
-            problem = str(error)
-        assert self._last is not None
-        try:
-            self._show(self._last, problem)
-        except OSError as error:
-            if error.errno != errno.EPIPE:
-                raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output is gone
-            self.on_end()
-        return self._interval

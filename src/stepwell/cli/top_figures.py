@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from stepwell.look.figures import Cause, ClassFigures, Estimate, HostFigures, Minute, Totals
-from stepwell.look.lists import StepRow
 from stepwell.look.shown import shown_row
-from stepwell.operate.breaker import BreakerState
 
 if TYPE_CHECKING:
     from stepwell import Stepwell
+    from stepwell.look.figures import Cause, ClassFigures, Estimate, HostFigures, Minute, Totals
+    from stepwell.look.lists import StepRow
+    from stepwell.operate.breaker import BreakerState
 
 CHARTED: Final = timedelta(minutes=30)
 # A picture has room for a few causes, and for the steps that have run longest among as many as these.

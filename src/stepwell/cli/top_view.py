@@ -207,7 +207,7 @@ def _causes(now: Snapshot) -> Section:
             f"{row.behind:,}" if row.behind else "",
             [
                 (f"{palette.FAILED.sign} ", palette.FAILED.terminal),
-                shorten(f"{row.action}: {row.error or row.reason}", 44),
+                shorten(f"{row.action}: {row.error or row.reason}", 42),
             ],
             age(row.last_at, now.at),
             str(row.newest_step),

@@ -18,7 +18,13 @@ SECONDS: Final = 60.0
 
 
 @click.command()
-@click.option("--pace", type=click.FloatRange(0.05, 20), default=1.0, show_default=True, help="0.5 is twice as fast.")
+@click.option(
+    "--pace",
+    type=click.FloatRange(0.05, 20),
+    default=1.0,
+    show_default=True,
+    help="Factor of all times: 0.5 is twice as fast.",
+)
 @click.option(
     "--seconds", type=click.FloatRange(0, 86_400), metavar="S",
     help="How long the dashboard stays.  [default: 60 on a terminal, else 0]",
@@ -35,7 +41,7 @@ def demo(ctx: click.Context, pace: float, seconds: float | None, web: bool) -> N
     On a terminal it prints a link to the dashboard afterwards, and a small shop keeps it busy for a minute; with --db
     or in CI only if --seconds is given.
     """
-    from stepwell.demo import play
+    from stepwell.demo.play import play
 
     if ctx.obj.named is not None:
         ctx.obj.refuse_unusable()

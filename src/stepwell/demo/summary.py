@@ -6,6 +6,7 @@ from collections import Counter
 from shlex import quote
 
 from stepwell import Step
+from stepwell.cli.explanations import write_explanation
 from stepwell.cli.history import write_history
 from stepwell.cli.output import Output, Span, of_state
 from stepwell.cli.text import counted
@@ -53,7 +54,7 @@ def _write_retry(output: Output, story: Story, steps: dict[str, Step]) -> None:
 def _write_explanation(output: Output, story: Story, steps: dict[str, Step]) -> None:
     if (step := steps.get("load the prices")) is not None:
         output.heading(f"Why is step {step.id} ({step.name}) not running?")
-        output.line(story.app.explain(step).summary)
+        write_explanation(output, story.app.explain(step), story.app.database.now())
 
 
 def _write_next(output: Output, url: str, steps: dict[str, Step], program: str) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from stepwell.look.lists import StepRow
 from stepwell.model.secrets import Redaction
 from stepwell.model.step import Step, Transition
-from stepwell.store.engine.operations import Item, OperationRow
-from stepwell.store.engine.reading import LogLine
+
+if TYPE_CHECKING:
+    from stepwell.look.lists import StepRow
+    from stepwell.store.engine.operations import Item, OperationRow
+    from stepwell.store.engine.reading import LogLine
 
 
 def shown_step(step: Step, redaction: Redaction) -> Step:

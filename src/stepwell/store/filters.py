@@ -13,6 +13,7 @@ from stepwell.model import codec
 from stepwell.model.errors import StepwellError
 from stepwell.model.ids import LARGEST_ID, canonical_uuid
 from stepwell.model.states import State
+from stepwell.model.statuses import STATUSES
 from stepwell.model.suggest import hint, refuse_unknown
 
 STEP_FILTERS: Final = {
@@ -28,8 +29,6 @@ STEP_FILTERS: Final = {
     "host": "hostname",
     "reason": "reason",
 }
-# Where a step stands on the agenda, as people say it.
-STATUSES: Final = ("ready", "delayed", "dispatched", "running", "gate", "held", "undecided", "exhausted")
 _OTHER_FILTERS: Final = frozenset({
     "id", "workflow", "relatable", "status", "throttled", "fingerprint", "cause", "ended_after", "ended_before", "args"
 })  # fmt: skip

@@ -75,6 +75,20 @@ def test_help_names_every_command_and_loads_none_of_them() -> None:
     assert all(len(line) <= 80 for line in shown)
 
 
+def test_help_of_a_command_loads_neither_the_engine_nor_a_database() -> None:
+    """It has to answer in less than 150 ms, which importing them alone would take."""
+    code = (
+        "import sys; from stepwell.cli import main\n"
+        f"for name in {NAMES}:\n"
+        "    try: main([name, '--help'])\n"
+        "    except SystemExit as end: assert end.code == 0\n"
+        "print([m for m in sys.modules if m.startswith(('stepwell.app', 'stepwell.store', 'stepwell.look.explain'))\n"
+        "       or m.split('.')[0] in ('rich', 'psycopg', 'sqlite3', 'starlette', 'uvicorn')])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_command_says_what_it_does(name: str) -> None:
     shown = run_bare(name, "--help").stdout
@@ -184,7 +198,7 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
     [
         (["show", "99"], "step 99 does not exist"),
         (["show", "99999999999999999999999"], "does not exist"),
-        (["show", "no-uuid"], "step no-uuid does not exist"),
+        (["show", "no-uuid"], "no step or workflow has an id that begins with 'no-uuid'"),
         (["explain", "01a1e188-7f26-7001-9844-455d95432ee6"], "does not exist"),
         (["retry", "1"], "it has not ended"),
         (["cancel", "1", "--who", "\x07"], "must be 1 to 200 printable characters"),

@@ -361,7 +361,28 @@ def test_the_beginning_of_a_uuid_is_enough_if_only_one_step_has_it(shared_databa
         assert f"step {second.id} " in run(url, "cancel", enough).stdout
         assert "several steps have a uuid that begins with" in run(url, "cancel", shared, code=1).stderr
         assert app.step(first).state is State.PENDING
-        assert "does not exist" in run(url, "show", "ffffffff-ffff", code=1).stderr
+        for command in ("show", "tree", "explain"):
+            missing = run(url, command, "ffffffff-ffff", code=1).stderr
+            assert missing == "stepwell: no step or workflow has an id that begins with 'ffffffff-ffff'\n"
         workflow = run(url, "steps", "--workflow", enough).stdout
         assert "second" in workflow
         assert "first" not in workflow
+
+
+def test_filters_and_options_that_name_a_step_take_the_beginning_of_its_uuid(shared_database_url: str) -> None:
+    url = shared_database_url
+    with Stepwell(url) as app:
+        behave(app)
+        parent = app.enqueue("behave", {"outcome": "fail"}, label="parent")
+        beginning = parent.uuid[:30]
+        child = ask(url, "enqueue", "behave", "--parent", beginning)
+        assert child["parent_step_id"] == parent.id
+        later = ask(url, "enqueue", "behave", "--depends-on", beginning, "--workflow", parent.uuid)
+        assert ask(url, "show", str(later["id"]))["depends_on"] == [parent.id]
+        assert [step["id"] for step in ask(url, "steps", "--parent", beginning)] == [child["id"]]
+        assert ask(url, "steps", "--cause", beginning) == []
+        assert ask(url, "steps", "--parent", "99999") == []
+        for words in (["steps", "--parent"], ["steps", "--cause"], ["enqueue", "behave", "--depends-on"]):
+            assert "does not exist" in run(url, *words, "ffffffff-ffff", code=1).stderr
+        assert ask(url, "pause", "--workflow", beginning) == {"workflow": parent.uuid, "paused": True}
+        assert ask(url, "resume", "--workflow", beginning) == {"workflow": parent.uuid, "paused": False}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from stepwell import Stepwell
-from stepwell.cli import top_commands
+from stepwell.cli import top_part
 from stepwell.cli.output import Column
 from stepwell.cli.top_figures import Snapshot, take_snapshot
 from stepwell.cli.top_view import Section, fitted
@@ -141,16 +141,16 @@ def test_while_the_database_does_not_answer_the_last_picture_stays_and_says_so(
     app: Stepwell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[tuple[Snapshot, str | None]] = []
-    part = top_commands.TopPart(app, 1.0, lambda now, problem: shown.append((now, problem)))
+    part = top_part.TopPart(app, 1.0, lambda now, problem: shown.append((now, problem)))
     part.open()
     part.round([])
 
     def unavailable(app: Stepwell) -> Snapshot:
         raise DatabaseUnavailable("the server is gone")
 
-    monkeypatch.setattr(top_commands, "take_snapshot", unavailable)
+    monkeypatch.setattr(top_part, "take_snapshot", unavailable)
     part.round([])
-    monkeypatch.setattr(top_commands, "take_snapshot", take_snapshot)
+    monkeypatch.setattr(top_part, "take_snapshot", take_snapshot)
     part.round([])
     assert [problem for _, problem in shown] == [None, "the server is gone", None]
     assert shown[1][0] is shown[0][0]
