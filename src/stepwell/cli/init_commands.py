@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import click
@@ -54,7 +55,7 @@ def init(target: Target, directory: Path, as_json: bool) -> None:
         return
     click.echo(f"Created {', '.join(FILES)} in {clean(directory.resolve())}. Next:")
     if directory.resolve() != Path.cwd():
-        click.echo(f"  cd {clean(directory)}")
+        click.echo(f"  cd {quote(clean(directory))}")
     click.echo("  stepwell up          # runs the jobs and serves the dashboard, until Ctrl-C")
     click.echo("  python jobs.py       # in another terminal: creates a step and a workflow")
     click.echo("  stepwell steps")

@@ -40,7 +40,7 @@ def _options(function: F) -> F:
             metavar="DAYS",
             help="Keep workflows with an idempotency key for DAYS after their creation.  [default: as configured]",
         ),
-        click.option("--dry-run", is_flag=True, help="Only count."),
+        click.option("--preview", "--dry-run", "dry_run", is_flag=True, help="Only count; change nothing."),
         who_and_why_options,
         database_option,
         json_option,
@@ -51,13 +51,13 @@ def _options(function: F) -> F:
 
 
 @click.command()
-@_options
 @setting_option(
     "--archive-days",
     "retention.archive_days",
     metavar="DAYS",
     help="Also delete what was archived more than DAYS ago.  [default: as configured, else 365]",
 )
+@_options
 @click.pass_obj
 def prune(target: Target, /, archive_days: float | None, **options: Any) -> None:
     """Delete settled workflows that ended long ago, with their history and logs, and old entries of the archive.

@@ -70,4 +70,4 @@ class ReaperPart(Part):
         return min(every, self._reaper.seconds_to_expiry() + every * random.uniform(*AFTER_EXPIRY_ROUNDS))
 
     def report(self) -> str:
-        return f"{self._rescued:,} rescued" if self._rescued else ""
+        return f"{self._rescued:,} step{'' if self._rescued == 1 else 's'} rescued" if self._rescued else ""

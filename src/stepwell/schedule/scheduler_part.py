@@ -51,4 +51,4 @@ class SchedulerPart(Part):
             self._scheduler.presence.end(self._database.now())
 
     def report(self) -> str:
-        return f"{self._fired:,} fired" if self._fired else ""
+        return f"{self._fired:,} schedule slot{'' if self._fired == 1 else 's'} fired" if self._fired else ""

@@ -64,3 +64,8 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert "has jobs.py already; nothing was written" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["jobs.py"]
     assert (tmp_path / "jobs.py").read_text() == "mine"
+
+
+def test_the_next_commands_can_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "\n  cd 'my shop'\n" in run_bare("init", "my shop").stdout

@@ -28,8 +28,9 @@ def url(tmp_path: Path) -> str:
 
 def test_prune_deletes_what_has_ended_and_says_how_much(url: str) -> None:
     assert run(url, "prune").stdout.startswith("0 workflows with 0 steps deleted in")
-    dry = run(url, "prune", "--keep-days", "0", "--dry-run").stdout
+    dry = run(url, "prune", "--keep-days", "0", "--preview").stdout
     assert dry == "3 workflows with 3 steps would be deleted.\n"
+    assert run(url, "prune", "--keep-days", "0", "--dry-run").stdout == dry  # its former name
     found = ask(url, "prune", "--keep-days", "0")
     assert (found["workflows"], found["steps"], found["dry_run"]) == (3, 3, False)
     assert len(ask(url, "steps")) == 1
