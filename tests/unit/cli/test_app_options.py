@@ -109,8 +109,9 @@ def _output_of_up(folder: Path, variables: dict[str, str]) -> tuple[str, str]:
         command, cwd=folder, env=environment() | variables, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as up:
         assert up.stdout is not None
-        output = next(line for line in iter(up.stdout.readline, "") if "Ctrl-C" in line)
+        assert up.stderr is not None
+        next(line for line in iter(up.stdout.readline, "") if "Ctrl-C" in line)
         up.send_signal(signal.SIGTERM)
-        rest, errors = up.communicate()
+        output, errors = up.stdout.read(), up.stderr.read()  # not communicate(): lines may be in the buffer already
     assert up.returncode == 0, errors
-    return output + rest, errors
+    return output, errors
