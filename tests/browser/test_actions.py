@@ -221,6 +221,17 @@ def test_the_time_slider_shows_a_workflow_as_it_was(page: Page, shop: Shop) -> N
     expect(page.locator(".graph .s-failed")).not_to_have_count(0)
 
 
+def test_the_time_slider_stands_at_the_end_while_a_workflow_goes_on(page: Page, shop: Shop) -> None:
+    step = shop.app.enqueue("embroider", {"text": "slider"}, queue="gpu")
+    shop.app.cancel(step, who="ann")
+    page.goto(f"./workflows/{step.uuid}")
+    slider = page.locator("#slider")
+    before = slider.get_attribute("max")
+    shop.app.retry(step, who="ann")
+    expect(slider).not_to_have_attribute("max", before or "")
+    assert slider.evaluate("each => each.value === each.max")
+
+
 def test_a_schedule_is_created_edited_run_disabled_and_deleted(page: Page, shop: Shop) -> None:
     of = shop.app.schedules
     page.goto("./schedules/new")

@@ -115,6 +115,13 @@ def test_the_charts_show_when_dispatching_was_off(app: Stepwell, clock: ManualCl
     assert "dispatching was off" in shown
 
 
+def test_every_group_keeps_its_place_on_the_overview(app: Stepwell) -> None:
+    app.enqueue("mail", {"to": "ann@example"}, group="beta")
+    shown = re.findall(r'data-key="g-(\w+)"', client_of(app).get("/").text)
+    assert shown == [row.group for row in app.figures.groups()]
+    assert len(shown) == len(app.groups())
+
+
 def test_the_deploy_gate_promises_no_moment_for_steps_that_it_has_not_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

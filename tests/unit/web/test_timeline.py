@@ -11,7 +11,7 @@ from stepwell.model.step import Transition
 from stepwell.web.draw import timeline
 from stepwell.web.draw.axis import CUT_WIDTH, axis_for
 from stepwell.web.draw.charts import sparkline
-from stepwell.web.draw.spans import spans_of
+from stepwell.web.draw.spans import noteworthy, spans_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -113,6 +113,18 @@ def test_the_scale_has_round_steps_and_none_where_time_is_cut() -> None:
 
 def _scale_of(drawn: str) -> list[str]:
     return re.findall(r'<text [^>]*y="14"[^>]*>([^<]*)</text>', drawn)
+
+
+def test_waits_that_took_no_time_are_not_listed_and_every_attempt_is() -> None:
+    spans = spans_of(
+        history(
+            (0, State.PENDING, 0, None),
+            (4, State.DISPATCHED, 0, None),
+            (4.01, State.RUNNING, 1, None),
+            (4.02, State.COMPLETED, 1, None),
+        )
+    )
+    assert [span.kind for span in noteworthy(spans)] == ["waits", "runs"]
 
 
 def test_a_life_has_no_text_that_would_be_stretched() -> None:

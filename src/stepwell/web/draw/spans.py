@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from stepwell.model.states import State
 from stepwell.model.step import Transition
+
+# A wait below this is not worth a word: a dispatched step usually waits this long for its worker.
+SHORT: Final = timedelta(milliseconds=50)
 
 Kind: TypeAlias = Literal["waits", "delayed", "queued", "runs", "children"]
 
@@ -65,6 +68,11 @@ def spans_of(history: Sequence[Transition], own_code_done_at: datetime | None = 
         else:
             found.append(Span(kind, here.at, end, here.attempt, to, error))
     return found
+
+
+def noteworthy(spans: Sequence[Span]) -> list[Span]:
+    """Every attempt, and the waits that took time."""
+    return [span for span in spans if span.kind == "runs" or span.end is None or span.end - span.start >= SHORT]
 
 
 def of_attempt(spans: Sequence[Span], attempt: int) -> list[Span]:

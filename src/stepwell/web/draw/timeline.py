@@ -22,8 +22,8 @@ NAMES: Final = 190  # the width of the column of names
 WIDTH: Final = 1_060
 HEAD: Final = 22
 # Seconds between two marks of the scale.
-_STEPS: Final = (0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400,
-                 21_600, 43_200, 86_400, 172_800, 604_800)  # fmt: skip
+_STEPS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200,
+                 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400, 172_800, 604_800)  # fmt: skip
 _MOST_STEPS: Final = 8
 _BUSY: Final = ("runs", "queued")
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from stepwell.look import palette
+from stepwell.look.figures import GroupFigures
 from stepwell.look.palette import Look
 from stepwell.look.words import counted, span
 from stepwell.model.states import State
@@ -18,6 +19,7 @@ from stepwell.web.screens.last_hour import last_hour
 
 STALLED: Final = timedelta(seconds=STALLED_SECONDS)
 _OVERDUE_SHOWN: Final = 3
+MOST_GROUPS: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,17 @@ def overview(asked: Asked) -> View:
             "steps": totals.steps,
             "hosts": [(host, figures.classes(host.host)) for host in figures.hosts()],
             "classes": figures.classes(),
-            "groups": [group for group in figures.groups() if group.queued or group.running],
+            "groups": _groups(figures.groups()),
             "breaker": asked.app.breaker.state(),
             "oldest": figures.oldest_ready(),
             **last_hour(asked.app, asked.now),
         },
     )
+
+
+def _groups(groups: list[GroupFigures]) -> list[GroupFigures]:
+    """All of them, so that each stays in its place; of very many only those with work."""
+    return groups if len(groups) <= MOST_GROUPS else [group for group in groups if group.queued or group.running]
 
 
 def _tiles(asked: Asked, totals: Any) -> list[Tile]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from stepwell.app import Stepwell
 from stepwell.model.states import FAILED, State, is_legal
 from stepwell.model.step import Step, Transition
-from stepwell.web.draw.spans import NAMES, WORDS, spans_of
+from stepwell.web.draw.spans import NAMES, WORDS, noteworthy, spans_of
 from stepwell.web.draw.timeline import draw_life
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
@@ -30,6 +30,7 @@ def step(asked: Asked) -> View:
     history = app.history(found)
     explanation = app.explain(found)
     spans = spans_of(history, found.own_code_done_at)
+    listed = noteworthy(spans)
     look = look_of_step(found)
     return View(
         template="step.html",
@@ -44,8 +45,8 @@ def step(asked: Asked) -> View:
             "life": draw_life(spans, asked.now, label=f"The life of step {found.id}"),
             "legend": WORDS,
             "names": NAMES,
-            "spans": spans[-SPANS:],
-            "earlier": max(len(spans) - SPANS, 0),
+            "spans": listed[-SPANS:],
+            "earlier": max(len(listed) - SPANS, 0),
             "frames": _frames(found.error_stack_trace),
             "logs": app.logs(found),
             "children": app.lists.steps(limit=CHILDREN, parent=found.id) if found.has_children else None,
