@@ -39,6 +39,8 @@ _REFUSALS: Final[dict[type[BaseException] | None, str]] = {
 ILLEGAL_TRANSITION: Final = "ZS001"  # raised by the trigger on `steps`
 
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
+# What nearly all parameters are. (To ask each whether it is a collection took 6.0 µs for an enqueue, this takes 1.8.)
+_PLAIN: Final = frozenset({str, int, float, bool, datetime, type(None)})
 _CONFLICTS: Final = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
@@ -194,7 +196,11 @@ class Prepared:
 
     def adapted(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The parameters as the driver takes them, without those that only SQLite needs."""
-        return {name: _adapt(value) for name, value in parameters.items() if name in self.parameters}
+        return {
+            name: value if type(value) in _PLAIN else _adapt(value)
+            for name, value in parameters.items()
+            if name in self.parameters
+        }
 
 
 def _adapt(value: Any) -> Any:
