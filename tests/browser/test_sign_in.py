@@ -67,3 +67,8 @@ def test_a_colleague_who_follows_a_link_signs_in_and_sees_what_it_shows(
     expect(stranger.get_by_role("button", name="Retry all…")).to_have_count(0)
     stranger.goto(f"{guarded.base}/steps/{shop.failed}")
     expect(stranger.locator("main form")).to_have_count(0)
+    stranger.set_viewport_size({"width": 390, "height": 844})
+    search = stranger.get_by_role("searchbox").bounding_box()
+    assert search is not None
+    assert search["width"] >= 100
+    assert not stranger.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
