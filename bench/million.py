@@ -30,6 +30,9 @@ Question = Callable[[Stepwell], Any]
 FINISHED: Final = 1_000_000
 WAITING: Final = 1_000
 FAILED: Final = 1_000
+BUSY: Final = 1  # the step with an eighth of all steps as its children
+TASKS: Final = 20_000  # steps of tasks of main processes, in the middle
+FIRST_TASK: Final = 50_000
 NOTHING: Final = "00000000-0000-7000-8000-000000000000"
 
 QUESTIONS: Final[dict[str, Question]] = {
@@ -41,6 +44,7 @@ QUESTIONS: Final[dict[str, Question]] = {
     "minutes of an hour": lambda app: app.figures.minutes(),
     "minutes of a day": lambda app: app.figures.minutes(timedelta(days=1)),
     "causes of failures": lambda app: app.figures.causes(),
+    "shares of tasks": lambda app: app.main_processes.shares(),
     "oldest ready": lambda app: app.figures.oldest_ready(),
     "estimate": lambda app: app.figures.estimate(),
     "`stepwell stats`": lambda app: app.stats(),
@@ -57,7 +61,10 @@ QUESTIONS: Final[dict[str, Question]] = {
     "steps --workflow": lambda app: app.lists.steps(workflow=NOTHING),
     "steps --relatable": lambda app: app.lists.steps(relatable=("order", 42)),
     "steps by block": lambda app: app.lists.steps(block=NOTHING),
-    "steps by parent": lambda app: app.lists.steps(parent=1),
+    "steps by parent": lambda app: app.lists.steps(parent=BUSY),
+    "steps by parent, a later page": lambda app: app.lists.steps(parent=BUSY, before=100_000),
+    "steps by parent that Failed": lambda app: app.lists.steps(parent=BUSY, state="Failed"),
+    "steps of a large workflow": lambda app: app.lists.steps(workflow=app.step(BUSY).uuid),
     "steps by an argument that none has": lambda app: app.lists.steps(args={"customer.id": 7}),
     "count, state Completed": lambda app: app.lists.count(state="Completed"),
     "count by an argument that none has": lambda app: app.lists.count(args={"customer.id": 7}),
@@ -74,6 +81,7 @@ def fill(app: Stepwell, steps: int, few: int = WAITING) -> None:
         for _ in range(few // 10):
             loader.step("Pending", status="open")
             loader.step("Pending", status="delayed")
+    app.database.transact(_make_tasks)
     app.database.transact(lambda tx: _add_minutes(tx, app.database.now()))
     if app.database.dialect == "sqlite":
         app.database.transact(lambda tx: tx.fetch("ANALYZE", {}))
@@ -82,6 +90,15 @@ def fill(app: Stepwell, steps: int, few: int = WAITING) -> None:
 
         with psycopg.connect(app.database.url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
+
+
+def _make_tasks(tx: Transaction) -> None:
+    """Some of the finished steps were tasks of a main process."""
+    tx.execute(
+        "UPDATE steps SET belongs_to = 'process', label = 'Sync' "
+        f"WHERE id BETWEEN {FIRST_TASK} AND {FIRST_TASK + TASKS}",
+        {},
+    )
 
 
 def _add_minutes(tx: Transaction, now: datetime) -> None:

@@ -115,9 +115,9 @@ class Looking:
         from stepwell.operate.causes import resolve_causes
         from stepwell.operate.fold import fold_all
 
-        fold_all(self.database)
         while resolve_causes(self.database):
             pass
+        fold_all(self.database)
 
     def recount(self) -> None:
         """Make the counters anew from the steps."""

@@ -97,12 +97,15 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures that are alike, and what is behind them: steps that ended only because these did."""
+    """Failures that are alike, and what is behind them: steps that ended only because these did.
+
+    `newest_step` is the one that failed last; `action`, `reason` and `error` are its.
+    """
 
     fingerprint: str
     action: str
     reason: str | None
-    error: str | None  # of the newest
+    error: str | None
     steps: int
     behind: int
     newest_step: int

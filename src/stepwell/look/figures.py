@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Final
 
 from stepwell.look.figure_types import Cause, ClassFigures, Estimate, GroupFigures, HostFigures, Minute, Totals
 from stepwell.look.minutes import series
 from stepwell.look.summing import by_action, by_group, by_host, totals_of
-from stepwell.look.tally import histograms
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
 from stepwell.store.engine import counters, reading, settings, trouble
@@ -85,9 +83,7 @@ class Figures:
         first = first.replace(second=0, microsecond=0)
 
         def look(tx: Transaction) -> list[Minute]:
-            rows = counters.minutes_since(tx, since=first)
-            on_record = (((row.minute, row.action, row.kind, row.bucket), row.number) for row in rows if row.kind)
-            return series(chain(on_record, histograms(rows).items()), first, now, action)
+            return series(counters.minutes_since(tx, since=first, action=action), first, now)
 
         return self._database.read(look)
 
@@ -98,22 +94,21 @@ class Figures:
         """
         check_page(limit)
 
-        def look(tx: Transaction) -> list[Cause]:
-            behind = {row.fingerprint: row.number for row in trouble.behind(tx)}
-            found = trouble.causes(tx, since=since, limit=limit)
-            return [_cause(row, behind.get(row.fingerprint, 0)) for row in found]
+        def look(tx: Transaction) -> list[trouble.CauseRow]:
+            if since is None:
+                return trouble.causes(tx, limit=limit)
+            return trouble.causes_since(tx, since=since, limit=limit)
 
-        return self._database.read(look)
+        return [_cause(row) for row in self._database.read(look)]
+
+    def number_of_causes(self, most: int) -> int:
+        """How many causes of failures there are, at most this many."""
+        return self._database.read(lambda tx: trouble.count_causes(tx, most=most))
 
     def cause(self, fingerprint: str) -> Cause | None:
         """One of them; None if no failure has this fingerprint any more."""
-
-        def look(tx: Transaction) -> Cause | None:
-            found = trouble.cause(tx, fingerprint=fingerprint)
-            behind = {row.fingerprint: row.number for row in trouble.behind(tx)}
-            return None if found is None else _cause(found, behind.get(fingerprint, 0))
-
-        return self._database.read(look)
+        found = self._database.read(lambda tx: trouble.cause(tx, fingerprint=fingerprint))
+        return None if found is None else _cause(found)
 
     def cause_of(self, step_id: int) -> Cause | None:
         """The cause of one failure; None if the step is not in trouble."""
@@ -143,14 +138,14 @@ class Figures:
         return self._database.read(counters.counters)
 
 
-def _cause(row: trouble.CauseRow, behind: int) -> Cause:
+def _cause(row: trouble.CauseRow) -> Cause:
     return Cause(
         fingerprint=row.fingerprint,
         action=row.action,
         reason=row.reason,
         error=row.error,
         steps=row.number,
-        behind=behind,
+        behind=row.behind,
         newest_step=row.newest_step,
         first_at=row.first_at,
         last_at=row.last_at,

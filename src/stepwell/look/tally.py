@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter as Sums
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final, TypeAlias
 
 from stepwell.model.histograms import bucket_of
-from stepwell.store.engine.counters import MinuteRow, Times
+from stepwell.store.engine.counters import Times
 
 MinuteKey: TypeAlias = tuple[datetime, str, str, int]  # minute, action, kind, bucket
 
@@ -20,11 +20,16 @@ WAIT: Final = "wait"
 RUN: Final = "run"
 
 
-def histograms(rows: Iterable[Times | MinuteRow]) -> Sums[MinuteKey]:
+def histograms(rows: Iterable[Times]) -> Sums[MinuteKey]:
     sums: Sums[MinuteKey] = Sums()
     for row in rows:
         for kind, text in ((WAIT, row.waits), (RUN, row.runs)):
             if text:
-                for seconds in text.split(","):
-                    sums[row.minute, row.action, kind, bucket_of(float(seconds))] += 1
+                for bucket in buckets(text):
+                    sums[row.minute, row.action, kind, bucket] += 1
     return sums
+
+
+def buckets(text: str) -> Iterator[int]:
+    """The buckets of durations in seconds with commas between them."""
+    return (bucket_of(float(seconds)) for seconds in text.split(","))

@@ -1,4 +1,4 @@
-"""Folding: adding the changes of counters to the totals and to the minutes, so that readers have little to add up."""
+"""Folding: adding the changes of counters to the totals, minutes and causes, so that readers have little to add up."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 from stepwell.look.figures import MINUTES_KEPT
 from stepwell.look.tally import histograms
 from stepwell.model import codec
+from stepwell.operate.causes import fold_causes, recount_causes
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import counters, sweep
+from stepwell.store.engine import counters, sweep, trouble
 
 FOLD_ROWS: Final = 5_000  # per transaction: on SQLite nothing else can be written meanwhile
 
@@ -17,9 +18,10 @@ def fold(database: Database, limit: int = FOLD_ROWS) -> bool:
     """Fold at most this many rows of the tally, in one transaction; returns whether there were any."""
 
     def add(tx: Transaction) -> bool:
+        has_causes = fold_causes(tx, limit)
         through = counters.tally_through(tx, limit=limit)
         if through is None:
-            return False
+            return has_causes
         times = histograms(counters.take_tally(tx, through=through))
         # In order: two folds at once must not wait for each other in a circle.
         rows = [(tx.timestamp(key[0]), *key[1:], number) for key, number in sorted(times.items())]
@@ -36,19 +38,21 @@ def fold_all(database: Database) -> None:
 
 
 def forget_minutes(database: Database) -> None:
-    """Delete old minutes, and totals of hosts, actions and queues that have no steps any more."""
+    """Delete old minutes, and numbers of hosts, actions, queues and causes that have no steps any more."""
 
     def forget(tx: Transaction) -> None:
         counters.delete_minutes(tx, before=database.now() - MINUTES_KEPT)
         counters.delete_zero_totals(tx)
+        trouble.delete_zero_causes(tx)
 
     database.transact(forget)
 
 
 def recount(database: Database) -> None:
-    """Make the counters and `steps_trouble` anew from the steps. Needed only after changes without the triggers.
+    """Make the counters, `steps_trouble` and the causes anew from the steps.
 
-    One snapshot: what is committed meanwhile is neither counted here nor deleted from the tally.
+    Needed only after changes without the triggers. One snapshot: what is committed meanwhile is neither counted
+    here nor deleted from the tally.
     """
 
     def count(tx: Transaction) -> None:
@@ -58,5 +62,6 @@ def recount(database: Database) -> None:
         counters.count_again(tx)
         counters.empty_trouble(tx)
         counters.list_trouble_again(tx)
+        recount_causes(tx)
 
     database.transact(count)

@@ -30,9 +30,10 @@ class FoldPart(Part):
         self._forget_at = self._database.clock.monotonic() + FORGET_SECONDS
 
     def round(self, wakes: Collection[Wake]) -> float:
+        has_more = self._database.read(trouble.has_unresolved) and resolve_causes(self._database) == RESOLVE_ROWS
         if self._database.read(counters.has_tally):
             fold(self._database)
-        if self._database.read(trouble.has_unresolved) and resolve_causes(self._database) == RESOLVE_ROWS:
+        if has_more:
             return 0.0
         now = self._database.clock.monotonic()
         if now >= self._forget_at:

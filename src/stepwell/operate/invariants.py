@@ -28,6 +28,7 @@ CHECKS: Final = {
     "concurrency keys stay within their limits": verbs.invariant_7_keys_are_not_exceeded,
     "counters agree with the steps": verbs.invariant_8_counters_agree,
     "trouble agrees with the steps": verbs.invariant_8_trouble_agrees,
+    "causes agree with the list of trouble": verbs.invariant_8_causes_agree,
 }
 
 

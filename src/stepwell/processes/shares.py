@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 from stepwell.processes.config import ProcessConfig
 from stepwell.processes.main_process import TaskFactory
@@ -13,9 +12,6 @@ from stepwell.processes.queueing import QUEUE
 from stepwell.share.division import Bounds, claimants_of, fill
 from stepwell.store import Database
 from stepwell.store.engine import limits, processes
-
-# History rows that are read for each run asked for: a run writes at most four, and other work writes there as well.
-_SCANNED_PER_RUN: Final = 50
 
 
 def weights_of(config: ProcessConfig, factory: TaskFactory) -> dict[str, float]:
@@ -48,8 +44,8 @@ class Share:
 
 def shares_of(database: Database, runs: int) -> list[Share]:
     """The shares among the latest `runs` runs."""
-    scanned, now = _SCANNED_PER_RUN * runs, database.now()
-    found = database.read(lambda tx: processes.recent_runs(tx, scanned=scanned, limit=runs, now=now))
+    now = database.now()
+    found = database.read(lambda tx: processes.recent_runs(tx, limit=runs, now=now))
     maxima = {row.name: row.maximum for row in database.read(limits.limits) if row.kind == "queue"}
     promised = _promised({row.task_class: row.priority for row in found if row.priority}, maxima.get(QUEUE))
     seconds, total = sum(row.seconds for row in found), sum(row.runs for row in found)

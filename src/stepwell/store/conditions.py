@@ -71,12 +71,6 @@ def step_conditions(dialect: str, filters: Mapping[str, Any]) -> Conditions:
             conditions.clauses.append(f"(uuid = {at} OR workflow_id = {at} AND workflow_id <> uuid)")
         elif name == "id":
             conditions.add_ids("id", value, "bigint")
-        elif name == "parent":  # the children of a step are its child block: there is an index by block
-            at = conditions.placeholder("parent", value)
-            conditions.clauses.append(
-                f"block_uuid = (SELECT p.child_block_uuid FROM steps p WHERE p.id = {at}) AND block_uuid <> uuid "
-                f"AND parent_step_id = {at}"
-            )
         elif name == "status":
             clause = "id IN (SELECT a.step_id FROM steps_agenda a WHERE a.status {among})"
             conditions.add_among(name, clause, value)

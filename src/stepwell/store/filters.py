@@ -22,7 +22,7 @@ STEP_FILTERS: Final = {
     "queue": "queue",
     "action": "action",
     "type": "type",
-    "parent": "",  # by the child block of that step
+    "parent": "parent_step_id",
     "block": "block_uuid",
     "relatable_type": "relatable_type",
     "relatable_id": "relatable_id",

@@ -14,9 +14,12 @@ from stepwell.store.conditions import Conditions, step_conditions
 from stepwell.store.filters import listed
 from stepwell.store.macros import SQLITE
 
+_LAST_ID: Final = 2**63 - 1
 _ON_AGENDA: Final = {State.DISPATCHED: "dispatched", State.RUNNING: "running"}
 # Filters by which `steps` has an index. (By relatable: only if the type is given.)
 _INDEXED: Final = ("id", "workflow", "block", "parent", "relatable_type")
+# Of these, the ones whose index is in the order of ids, with the condition of the index: a page reads a page of it.
+_IN_ORDER: Final = {"parent": ("parent_step_id", ""), "workflow": ("workflow_id", " AND workflow_id <> uuid")}
 # Running steps whose own code is done: the parents of blocks with unfinished steps, one probe of an index for each, and
 # those about which the next tick decides, because all their children have ended: one of these is marked.
 _WAITING_PARENTS: Final = """SELECT p.id FROM (
@@ -42,7 +45,12 @@ class Source:
         self._conditions = Conditions(dialect)
         self._is_sqlite = dialect == SQLITE
         self._parts: list[str] = []
+        self._in_index: str | None = None  # the filter whose index is in the order of ids
         self._in_order = False
+
+    def others(self, filters: Mapping[str, Any]) -> dict[str, Any]:
+        """The filters without the one that the source is: a planner could find its rows by that one, and read all."""
+        return {name: value for name, value in filters.items() if name != self._in_index}
 
     @property
     def is_scan(self) -> bool:
@@ -74,18 +82,46 @@ class Source:
         self._parts.append(f"SELECT id FROM steps WHERE {conditions}")
         self._conditions.parameters |= conditions.parameters
 
+    def add_in_order(self, name: str, value: Any) -> None:
+        """Steps by an index that is in the order of ids."""
+        column, more = _IN_ORDER[name]
+        at = self.placeholder(name, value)
+        self._in_index = name
+        if name == "workflow":
+            self._parts.append(f"SELECT id FROM steps WHERE uuid = {at}")
+        self._parts.append(f"SELECT id FROM steps WHERE {column} = {at}{more}")
+
     def all(self) -> str:
         return " UNION ALL ".join(self._parts)
 
     def newest(self, before: int | None, limit: int) -> str:
         """The ids below `before`, newest first, at most this many."""
-        ids = " UNION ALL ".join(self._parts) if self._parts else "SELECT id FROM steps"
+        at = self.placeholder("limit", limit)
+        parts = self._parts or ["SELECT id FROM steps"]
+        if self._in_index is not None:
+            parts = [*parts[:-1], self._newest_of_index(self._in_index, before, at)]
+        ids = " UNION ALL ".join(parts)
         where = "" if before is None else f"WHERE id < {self.placeholder('before', before)}"
         # The index of `steps_trouble` is in the order of ids. Elsewhere that order would be the one of the primary key,
         # in which a planner may read everything.
         order = "id" if self.is_scan or self._in_order else "id + 0"
-        at = self.placeholder("limit", limit)
         return f"SELECT id FROM ({ids}) AS among {where} ORDER BY {order} DESC LIMIT {at}"
+
+    def _newest_of_index(self, name: str, before: int | None, limit: str) -> str:
+        """The first rows of an index, from its end.
+
+        Told that all have one value of the column, PostgreSQL's planner may take the order of the primary key instead,
+        and read the steps of all others.
+        """
+        column, more = _IN_ORDER[name]
+        value = self.placeholder(name, self.parameters[f"source_{name}"])
+        last = self.placeholder("last_id", before if before is not None else _LAST_ID)
+        of_value = f"({column}, id) < ({value}, {last}) AND {column} >= {value}"
+        order = f"{column} DESC, id DESC"
+        if self._is_sqlite:
+            of_value, order = f"{column} = {value} AND id < {last}", "id DESC"
+        ids = f"SELECT id FROM steps WHERE {of_value}{more} ORDER BY {order} LIMIT {limit}"
+        return f"SELECT id FROM ({ids}) AS newest_of_index"
 
     def among(self, ids: str) -> str:
         return f"IN ({ids})" if self._is_sqlite else f"= ANY(ARRAY({ids}))"
@@ -105,6 +141,9 @@ def source_of(dialect: str, filters: Mapping[str, Any]) -> Source:
     """The narrowest source that has every step that can match these filters."""
     source = Source(dialect)
     if indexed := next((name for name in _INDEXED if name in filters), None):
+        if indexed in _IN_ORDER:
+            source.add_in_order(indexed, filters[indexed])
+            return source
         names = (indexed, "relatable_id") if indexed == "relatable_type" else (indexed,)
         source.add_steps(dialect, {name: filters[name] for name in names if name in filters})
     elif "fingerprint" in filters or "cause" in filters:

@@ -35,13 +35,13 @@ class Times(msgspec.Struct, frozen=True):
 
 
 class MinuteRow(msgspec.Struct, frozen=True):
-    """Steps of an action to which something happened within a minute."""
+    """What happened within a minute: kind, bucket and number of steps, with a space between them and a comma after.
+
+    Waits and runs are in seconds, with commas between them.
+    """
 
     minute: datetime
-    action: str
-    kind: str | None  # None: a row that has only waits or runs
-    bucket: int
-    number: int
+    numbers: str | None  # None: a row that has only waits or runs
     waits: str | None
     runs: str | None
 
@@ -88,7 +88,7 @@ def take_tally(tx: Transaction, *, through: int) -> list[Times]:
 
 
 @query
-def minutes_since(tx: Transaction, *, since: datetime) -> list[MinuteRow]: ...
+def minutes_since(tx: Transaction, *, since: datetime, action: str | None) -> list[MinuteRow]: ...
 
 
 @change

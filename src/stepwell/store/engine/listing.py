@@ -121,8 +121,8 @@ def counted(tx: Transaction, filters: Mapping[str, Any]) -> int | None:
 
 
 def _in_window(tx: Transaction, filters: Mapping[str, Any], before: int | None, window: Window) -> Conditions:
-    conditions = step_conditions(tx.dialect, filters)
     source = source_of(tx.dialect, filters)
+    conditions = step_conditions(tx.dialect, source.others(filters))
     if source.is_scan:
         if before is not None:
             conditions.clauses.append(f"id < {conditions.placeholder('before', before)}")

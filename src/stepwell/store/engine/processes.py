@@ -254,6 +254,6 @@ def task_of_step(tx: Transaction, *, step_id: int) -> ExplainedTask | None: ...
 
 
 @query
-def recent_runs(tx: Transaction, *, scanned: int, limit: int, now: datetime) -> list[RunsOfClass]:
+def recent_runs(tx: Transaction, *, limit: int, now: datetime) -> list[RunsOfClass]:
     """How the newest runs of tasks divide among the classes."""
     ...

@@ -44,4 +44,29 @@ def _trouble(row: str) -> str:
     )
 
 
-MACROS: Final[Macros] = {"counted": _counted, "happened": _happened, "trouble": _trouble}
+def _cause(row: str) -> str:
+    """The fingerprint under which a row of `steps_trouble` is counted; NULL: under none."""
+    return (
+        f"coalesce({row}.cause_fingerprint, "
+        f"CASE WHEN {row}.cause IS NULL AND {row}.state IN @failed THEN {row}.fingerprint END)"
+    )
+
+
+def _alike(row: str) -> str:
+    """1 if it is one of the failures that are alike."""
+    return f"CASE WHEN {row}.cause_fingerprint IS NULL THEN 1 ELSE 0 END"
+
+
+def _behind(row: str) -> str:
+    """1 if it ended only because of one of them."""
+    return f"CASE WHEN {row}.cause_fingerprint IS NULL THEN 0 ELSE 1 END"
+
+
+MACROS: Final[Macros] = {
+    "counted": _counted,
+    "happened": _happened,
+    "trouble": _trouble,
+    "cause": _cause,
+    "alike": _alike,
+    "behind": _behind,
+}

@@ -42,7 +42,7 @@ SELECT @trouble(s) FROM steps s WHERE s.state IN @troubled;
 SELECT "group", count(*) AS steps FROM steps_agenda WHERE status = 'running' GROUP BY "group";
 
 -- name: has_tally()
-SELECT EXISTS (SELECT 1 FROM steps_tally) AS found;
+SELECT EXISTS (SELECT 1 FROM steps_tally) OR EXISTS (SELECT 1 FROM steps_causes_tally) AS found;
 
 -- name: delete_zero_totals()!
 DELETE FROM steps_totals WHERE number = 0;
@@ -57,12 +57,15 @@ ON CONFLICT (minute, action, kind, bucket) DO UPDATE SET number = steps_minutes.
 -- name: delete_minutes(before)!
 DELETE FROM steps_minutes WHERE minute < :before;
 
--- name: minutes_since(since)
--- What is on record, and what is not folded yet, as of one moment.
-SELECT minute, action, kind, bucket, number, NULL AS waits, NULL AS runs FROM steps_minutes WHERE minute >= :since
+-- name: minutes_since(since, action)
+-- What is on record, and what is not folded yet, as of one moment; of one action or of all. A minute is one row, because rows are
+-- what costs Python time (a day of them: 17,000).
+SELECT minute, @sqlite(group_concat)@postgres(string_agg)(kind || ' ' || bucket || ' ' || number, ',') AS numbers, NULL AS waits, NULL AS runs
+FROM steps_minutes WHERE minute >= :since AND (CAST(:action AS text) IS NULL OR action = :action) GROUP BY minute
 UNION ALL
-SELECT @minute(t.at), t.action, @happened(t), 0, t.number, @sqlite(t.waits, t.runs)@postgres(array_to_string(t.waits, ','), array_to_string(t.runs, ','))
-FROM steps_tally t WHERE t.at >= :since;
+SELECT @minute(t.at), @happened(t) || ' 0 ' || t.number,
+       @sqlite(t.waits, t.runs)@postgres(array_to_string(t.waits, ','), array_to_string(t.runs, ','))
+FROM steps_tally t WHERE t.at >= :since AND (CAST(:action AS text) IS NULL OR t.action = :action);
 
 -- name: tally_ended(ids)!
 -- The endings of a batch of which Python does not know all columns.

@@ -161,3 +161,17 @@ UNION ALL
 SELECT t.step_id, '`steps_trouble` says that it is ' || t.state || ', but it is ' || coalesce(s.state, 'deleted')
 FROM steps_trouble t LEFT JOIN steps s ON s.id = t.step_id
 WHERE s.id IS NULL OR s.state NOT IN @troubled;
+
+-- name: invariant_8_causes_agree()
+-- Failures by cause are the rows of `steps_trouble`, added up.
+SELECT 0 AS id, sum(said) || ' failures counted with the fingerprint ' || fingerprint || ' and ' || sum(said_behind) || ' behind them, but there are '
+       || sum(alike) || ' and ' || sum(behind) AS finding
+FROM (
+    SELECT fingerprint, number AS said, behind AS said_behind, 0 AS alike, 0 AS behind FROM steps_causes
+    UNION ALL SELECT fingerprint, number, behind, 0, 0 FROM steps_causes_tally
+    UNION ALL SELECT @cause(t), 0, 0, @alike(t), @behind(t) FROM steps_trouble t WHERE @cause(t) IS NOT NULL
+) AS both_ways
+GROUP BY fingerprint HAVING sum(said) <> sum(alike) OR sum(said_behind) <> sum(behind)
+UNION ALL
+SELECT step_id, 'its cause is step ' || cause || ', whose fingerprint `steps_trouble` does not say' FROM steps_trouble
+WHERE cause > 0 AND cause_fingerprint IS NULL;

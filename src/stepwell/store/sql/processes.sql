@@ -142,9 +142,9 @@ LEFT JOIN steps_failed_queueings f ON f.id = (
     WHERE x.resolved_at IS NULL AND (x.step_id = t.step_id OR x.main_process = t.main_process AND x.at >= t.queued_at))
 WHERE t.step_id = :step_id;
 
--- name: recent_runs(scanned, limit, now)
--- How many of the latest runs began in each class, and how long they took: of the newest `limit` runs of tasks, among the
--- newest `scanned` changes. A run lasts until the next change of its step.
+-- name: recent_runs(limit, now)
+-- How many of the latest runs began in each class, and how long they took: of the newest `limit` runs of tasks. A run lasts
+-- until the next change of its step. The runs are those of the live steps of tasks and of the newest steps that were one.
 SELECT run.task_class, (SELECT max(t.priority) FROM steps_tasks t WHERE t.task_class = run.task_class) AS priority,
        count(*) AS runs,
        sum(@sqlite((julianday(run.ended_at) - julianday(run.at)) * 86400.0)
@@ -152,7 +152,9 @@ SELECT run.task_class, (SELECT max(t.priority) FROM steps_tasks t WHERE t.task_c
 FROM (SELECT s.label AS task_class, x.at,
              coalesce((SELECT e.at FROM step_transitions e WHERE e.step_id = x.step_id AND e.id > x.id
                        ORDER BY e.id LIMIT 1), @time(:now)) AS ended_at
-      FROM (SELECT id, step_id, to_state, at FROM step_transitions ORDER BY id DESC LIMIT :scanned) AS x
-      JOIN steps s ON s.id = x.step_id AND s.belongs_to = 'process'
-      WHERE x.to_state = 'Running' ORDER BY x.id DESC LIMIT :limit) AS run
+      FROM (SELECT id FROM (SELECT id FROM steps @sqlite(INDEXED BY steps_of_tasks) WHERE belongs_to = 'process' ORDER BY id DESC LIMIT :limit) AS newest
+            UNION SELECT step_id FROM steps_tasks WHERE step_id IS NOT NULL) AS task
+      -- Not JOIN: SQLite would begin with the whole history.
+      CROSS JOIN steps s CROSS JOIN step_transitions x
+      WHERE s.id = task.id AND x.step_id = s.id AND x.to_state = 'Running' ORDER BY x.id DESC LIMIT :limit) AS run
 GROUP BY run.task_class ORDER BY run.task_class;

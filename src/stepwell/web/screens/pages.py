@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
 import secrets
 import time
 from collections import OrderedDict
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -36,13 +35,12 @@ from stepwell.schedule.errors import ScheduleNotFound
 from stepwell.web.api.errors import problem_of
 from stepwell.web.problems import HttpProblem
 from stepwell.web.screens.asked import Asked, Form, Redirect, View
-from stepwell.web.screens.pulse import CAUSES_SECONDS, Pulse, causes_of, pulse_of
+from stepwell.web.screens.pulse import Pulse, pulse_of
 from stepwell.web.screens.static import version
 from stepwell.web.screens.templating import environment
 from stepwell.web.site import Site, visitor_of
 from stepwell.web.visitor import Role
 
-T = TypeVar("T")
 Screen: TypeAlias = Callable[[Asked], View | Redirect]
 Action: TypeAlias = Callable[[Asked, Form, str], str]
 Key: TypeAlias = tuple[Any, ...]
@@ -71,16 +69,17 @@ class Rendering:
 
 
 @dataclass(frozen=True, slots=True)
-class Aged(Generic[T]):
-    """What all screens share, with when it was read."""
+class SharedPulse:
+    """What all screens show, with when it was read."""
 
     made: float
     version: Version | None
-    value: T
+    pulse: Pulse
 
-    def is_current(self, version: Version | None, seconds: float) -> bool:
-        """With the database as it was, or not older than this."""
-        return (version is not None and version == self.version) or time.monotonic() - self.made < seconds
+    def is_current(self, version: Version | None) -> bool:
+        if version is None:
+            return time.monotonic() - self.made < SHARED_SECONDS
+        return version == self.version
 
 
 class Pages:
@@ -93,8 +92,7 @@ class Pages:
         self._making: dict[Key, asyncio.Future[Rendering | Redirect]] = {}
         self._lock = Lock()
         self._now_mark = f"now-{secrets.token_hex(16)}"
-        self._pulse: Aged[Pulse] | None = None
-        self._causes: Aged[int] | None = None
+        self._pulse: SharedPulse | None = None
 
     def screen(self, screen: Screen) -> Callable[[Request], Any]:
         """An endpoint that shows a screen."""
@@ -148,7 +146,7 @@ class Pages:
                 return await self._refusal(request, asked, str(error), 409 if isinstance(error, ActionRefused) else 400)
             with self._lock:
                 self._shared.clear()
-                self._pulse = self._causes = None
+                self._pulse = None
             return RedirectResponse(to, 303)
 
         return endpoint
@@ -184,16 +182,14 @@ class Pages:
             view = problem_view("This cannot be shown", str(error), 400)
         if isinstance(view, Redirect):
             return view
-        causes = self._causes_now(asked, version)
-        pulse = self._pulse_now(asked, version, causes.value)
+        pulse = self._pulse_now(asked, version)
         body = self._render(view, asked, fragment, theme, pulse)
         tag = hashlib.sha256(body.encode()).hexdigest()[:20]
-        holds = min(view.holds, math.inf if causes.version == version else CAUSES_SECONDS)
-        until = asked.now + timedelta(seconds=holds)
+        until = asked.now + timedelta(seconds=view.holds)
         planned_end = pulse.breaker.planned_end
         if planned_end is not None and asked.now < planned_end:
             until = min(until, planned_end)
-        is_kept = view.status == 200 and holds > 0
+        is_kept = view.status == 200 and view.holds > 0
         return Rendering(time.monotonic(), version, until if is_kept else None, view.status, body, tag)
 
     def _render(self, view: View, asked: Asked, fragment: bool, theme: str, pulse: Pulse) -> str:
@@ -216,17 +212,11 @@ class Pages:
             may_admin=asked.may(Role.ADMIN),
         )
 
-    def _pulse_now(self, asked: Asked, version: Version | None, causes: int) -> Pulse:
+    def _pulse_now(self, asked: Asked, version: Version | None) -> Pulse:
         kept = self._pulse
-        if kept is None or not kept.is_current(version, SHARED_SECONDS if version is None else 0):
-            kept = self._pulse = Aged(time.monotonic(), version, pulse_of(asked.app, causes))
-        return replace(kept.value, causes=causes)
-
-    def _causes_now(self, asked: Asked, version: Version | None) -> Aged[int]:
-        kept = self._causes
-        if kept is None or not kept.is_current(version, CAUSES_SECONDS):
-            kept = self._causes = Aged(time.monotonic(), version, causes_of(asked.app))
-        return kept
+        if kept is None or not kept.is_current(version):
+            kept = self._pulse = SharedPulse(time.monotonic(), version, pulse_of(asked.app))
+        return kept.pulse
 
     def _kept(self, key: Key, now: datetime) -> Rendering | None:
         with self._lock:

@@ -11,8 +11,6 @@ from stepwell.operate.breaker import BreakerState
 
 # Causes that are counted for the badge.
 MOST_CAUSES: Final = 100
-# How old their number may be. It is read from all failures: with 50,000 of them that takes 20 ms.
-CAUSES_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +24,7 @@ class Pulse:
         return self.breaker.late(now) is not None
 
 
-def pulse_of(app: Stepwell, causes: int) -> Pulse:
+def pulse_of(app: Stepwell) -> Pulse:
     breaker = app.breaker.state()
     waiting = 0 if breaker.dispatching else app.figures.totals().states["Pending"]
-    return Pulse(breaker, waiting, causes)
-
-
-def causes_of(app: Stepwell) -> int:
-    return len(app.figures.causes(limit=MOST_CAUSES))
+    return Pulse(breaker, waiting, app.figures.number_of_causes(MOST_CAUSES))

@@ -204,7 +204,7 @@ BEGIN
         SELECT @trouble(n) FROM new_rows n
         WHERE n.state IN @troubled AND n.changed_from <> n.state
         ON CONFLICT (step_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, fingerprint = excluded.fingerprint,
-            cause = excluded.cause, ended_at = excluded.ended_at;
+            cause = excluded.cause, cause_fingerprint = NULL, ended_at = excluded.ended_at;
         DELETE FROM steps_trouble t
         WHERE t.step_id = ANY(ARRAY(SELECT n.id FROM new_rows n
                                     WHERE n.changed_from IN @troubled

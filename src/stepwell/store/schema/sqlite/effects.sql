@@ -89,7 +89,7 @@ SELECT @trouble(c)
 FROM @changed_rows
 WHERE c.state IN @troubled AND c.from_state <> c.state
 ON CONFLICT (step_id) DO UPDATE SET state = excluded.state, reason = excluded.reason, fingerprint = excluded.fingerprint,
-    cause = excluded.cause, ended_at = excluded.ended_at;
+    cause = excluded.cause, cause_fingerprint = NULL, ended_at = excluded.ended_at;
 
 -- effect: leave_trouble (leaves_trouble)
 DELETE FROM steps_trouble
