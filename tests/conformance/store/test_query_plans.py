@@ -200,7 +200,7 @@ def test_no_figure_and_no_list_reads_all_steps(crowded: Stepwell, analyzed: bool
         # What they are about, and nothing else.
         "steps --state Running": 5_000,
         "steps --status delayed": 2_000,
-        "shares of tasks": 80_000,  # 2,000 runs, among the history of 2,000 steps
+        "shares of tasks": 25_000,  # 2,000 runs, among the history of 2,000 steps
         # The budget: twice, for the ids and for the rows.
         "steps --state Completed": 3 * BUDGET,
         "steps by an argument that none has": 3 * BUDGET,

@@ -154,7 +154,7 @@ FROM (SELECT s.label AS task_class, x.at,
                        ORDER BY e.id LIMIT 1), @time(:now)) AS ended_at
       FROM (SELECT id FROM (SELECT id FROM steps @sqlite(INDEXED BY steps_of_tasks) WHERE belongs_to = 'process' ORDER BY id DESC LIMIT :limit) AS newest
             UNION SELECT step_id FROM steps_tasks WHERE step_id IS NOT NULL) AS task
-      -- Not JOIN: SQLite would begin with the whole history.
+      -- In this order, and without a condition on `x` alone: SQLite would begin with the whole history, or filter it first.
       CROSS JOIN steps s CROSS JOIN step_transitions x
-      WHERE s.id = task.id AND x.step_id = s.id AND x.to_state = 'Running' ORDER BY x.id DESC LIMIT :limit) AS run
+      WHERE s.id = task.id AND x.step_id = s.id AND coalesce(x.to_state, s.state) = 'Running' ORDER BY x.id DESC LIMIT :limit) AS run
 GROUP BY run.task_class ORDER BY run.task_class;
