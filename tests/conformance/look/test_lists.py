@@ -73,6 +73,24 @@ def test_each_source_has_every_step_that_matches(lived: Engine) -> None:
     assert _all(app, action="behave") == [step.id for step in steps if step.action == "behave"]
 
 
+def test_pages_of_the_children_of_a_step_and_of_a_workflow_follow_each_other(lived: Engine) -> None:
+    app = lived.app
+    steps = app.steps(limit=1_000)
+    for root in (step for step in steps if step.label in ("root", "busy", "idle")):
+        children = [step for step in steps if step.parent_step_id == root.id]
+        members = [step for step in steps if step.workflow_id == root.workflow_id]
+        assert 2 <= len(children) < len(members)
+        assert _all(app, parent=root.id, limit=1, budget=1) == [step.id for step in children]
+        assert _all(app, workflow=root.uuid, limit=2) == [step.id for step in members]
+        for state in {step.state for step in members}:
+            asked = {"state": state, "parent": root.id, "workflow": root.uuid}
+            assert _all(app, **asked) == [step.id for step in children if step.state is state]
+            del asked["parent"]
+            assert _all(app, **asked) == [step.id for step in members if step.state is state]
+        assert _all(app, parent=root.id, workflow=steps[0].uuid) == []
+        assert app.lists.count(parent=root.id).steps == len(children)
+
+
 def test_a_parent_about_which_a_tick_has_to_decide_is_listed_as_running(engine: Engine) -> None:
     engine.plant("root(one)")
     with engine.worker() as runner:

@@ -15,6 +15,7 @@ from stepwell.run.ending import Ending
 from stepwell.run.worker_row import WorkerRow
 from stepwell.store import Transaction
 from stepwell.testing import ManualClock
+from tests.conformance.support.engine import Engine
 
 PRIORITIES = {"gold": 20, "silver": 10, "bronze": 4}
 RUNS, ROUND_SECONDS = 2_000, 0.25
@@ -98,6 +99,20 @@ def check_two_thousand_runs(app: Stepwell, clock: ManualClock, slots: int, worke
     assert shares(executors.held) == pytest.approx(PROMISED[slots], rel=0.1)
     windows = [order[start : start + 50] for start in range(0, RUNS, 50)]
     assert all(set(window) == set(PRIORITIES) for window in windows), "a class had no run among 50"
+
+
+def test_the_latest_runs_are_found_however_much_else_has_run_since(engine: Engine) -> None:
+    """Among 50 changes for each run that was asked for, there was none."""
+    app = engine.app
+    for label in ("Gold", "Silver"):
+        engine.add(label)
+        engine.change("UPDATE steps SET belongs_to = 'process' WHERE label = :label", label=label)
+        engine.settle()
+    for _ in range(20):
+        engine.app.enqueue("behave", {"outcome": "ok"})
+    engine.settle()
+    assert [(share.task_class, share.runs) for share in app.main_processes.shares(1)] == [("Silver", 1)]
+    assert [(share.task_class, share.runs) for share in app.main_processes.shares(2)] == [("Gold", 1), ("Silver", 1)]
 
 
 @pytest.mark.slow
