@@ -15,7 +15,7 @@ from stepwell.look.minutes import series
 from stepwell.look.summing import by_action, by_group, by_host, totals_of
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import counters, reading, settings, trouble
+from stepwell.store.engine import counters, reading, settings, ticks, trouble
 from stepwell.store.filters import check_page
 
 __all__ = ["Cause", "ClassFigures", "Estimate", "Figures", "GroupFigures", "HostFigures", "Minute", "Totals"]
@@ -95,6 +95,7 @@ class Figures:
         check_page(limit)
 
         def look(tx: Transaction) -> list[trouble.CauseRow]:
+            ticks.keep_to_indexes(tx)
             if since is None:
                 return trouble.causes(tx, limit=limit)
             return trouble.causes_since(tx, since=since, limit=limit)
@@ -107,7 +108,12 @@ class Figures:
 
     def cause(self, fingerprint: str) -> Cause | None:
         """One of them; None if no failure has this fingerprint any more."""
-        found = self._database.read(lambda tx: trouble.cause(tx, fingerprint=fingerprint))
+
+        def look(tx: Transaction) -> trouble.CauseRow | None:
+            ticks.keep_to_indexes(tx)
+            return trouble.cause(tx, fingerprint=fingerprint)
+
+        found = self._database.read(look)
         return None if found is None else _cause(found)
 
     def cause_of(self, step_id: int) -> Cause | None:

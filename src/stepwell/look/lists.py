@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import listing
+from stepwell.store.engine import listing, ticks
 from stepwell.store.engine.listing import StepRow
 from stepwell.store.filters import check_page, check_step_filters
 
@@ -55,6 +55,7 @@ class Lists:
         checked = check_step_filters(filters)
 
         def look(tx: Transaction) -> Page:
+            ticks.keep_to_indexes(tx)
             total = listing.counted(tx, checked) if before is None else None
             if total == 0:
                 return Page(rows=[], next=None, looked_at=0)
@@ -67,6 +68,7 @@ class Lists:
         checked = check_step_filters(filters)
 
         def look(tx: Transaction) -> Count:
+            ticks.keep_to_indexes(tx)
             exact = listing.counted(tx, checked)
             if exact is not None:
                 return Count(steps=exact, exact=True)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from stepwell.look import palette
 from stepwell.model.states import FAILED, State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import outlines, workflows
+from stepwell.store.engine import outlines, ticks, workflows
 from stepwell.store.engine.outlines import CensusRow, OutlineStep, WorkflowInList
 from stepwell.store.engine.workflows import Execution
 
@@ -156,6 +156,7 @@ def listed(database: Database, *, state: str | None, name: str | None, limit: in
     """The workflows that were started last; those with more than `large` steps without their numbers."""
 
     def look(tx: Transaction) -> list[Listed]:
+        ticks.keep_to_indexes(tx)
         rows = outlines.listed_workflows(tx, state=state, name=name, before=_NEWEST, limit=limit)
         small = [row.id for row in rows if not _is_larger(tx, row.id, large)]
         found = {each.workflow_id: each for each in workflows.execution(tx, ids=small)} if small else {}

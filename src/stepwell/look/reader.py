@@ -18,7 +18,7 @@ from stepwell.model.ids import LARGEST_ID, canonical_uuid, uuids_like
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import actions, counters, creation, explaining, reading
+from stepwell.store.engine import actions, counters, creation, explaining, reading, ticks
 from stepwell.store.filters import check_page, check_step_filters, listed, relatable_of
 from stepwell.store.missing import missing_step
 
@@ -239,7 +239,12 @@ class Reader:
 
     def set_aside(self, limit: int = 1_000) -> list[reading.SetAside]:
         """The newest steps that ended because of what their row holds, so that they block no others."""
-        return self._database.read(lambda tx: reading.steps_set_aside(tx, limit=limit))
+
+        def look(tx: Transaction) -> list[reading.SetAside]:
+            ticks.keep_to_indexes(tx)
+            return reading.steps_set_aside(tx, limit=limit)
+
+        return self._database.read(look)
 
     def database_version(self) -> str:
         return self._database.read(reading.database_version)

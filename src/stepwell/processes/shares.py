@@ -10,8 +10,8 @@ from stepwell.processes.config import ProcessConfig
 from stepwell.processes.main_process import TaskFactory
 from stepwell.processes.queueing import QUEUE
 from stepwell.share.division import Bounds, claimants_of, fill
-from stepwell.store import Database
-from stepwell.store.engine import limits, processes
+from stepwell.store import Database, Transaction
+from stepwell.store.engine import limits, processes, ticks
 
 
 def weights_of(config: ProcessConfig, factory: TaskFactory) -> dict[str, float]:
@@ -45,7 +45,12 @@ class Share:
 def shares_of(database: Database, runs: int) -> list[Share]:
     """The shares among the latest `runs` runs."""
     now = database.now()
-    found = database.read(lambda tx: processes.recent_runs(tx, limit=runs, now=now))
+
+    def look(tx: Transaction) -> list[processes.RunsOfClass]:
+        ticks.keep_to_indexes(tx)
+        return processes.recent_runs(tx, limit=runs, now=now)
+
+    found = database.read(look)
     maxima = {row.name: row.maximum for row in database.read(limits.limits) if row.kind == "queue"}
     promised = _promised({row.task_class: row.priority for row in found if row.priority}, maxima.get(QUEUE))
     seconds, total = sum(row.seconds for row in found), sum(row.runs for row in found)

@@ -83,7 +83,7 @@ def test_pages_of_the_children_of_a_step_and_of_a_workflow_follow_each_other(liv
         assert _all(app, parent=root.id, limit=1, budget=1) == [step.id for step in children]
         assert _all(app, workflow=root.uuid, limit=2) == [step.id for step in members]
         for state in {step.state for step in members}:
-            asked = {"state": state, "parent": root.id, "workflow": root.uuid}
+            asked: dict[str, Any] = {"state": state, "parent": root.id, "workflow": root.uuid}
             assert _all(app, **asked) == [step.id for step in children if step.state is state]
             del asked["parent"]
             assert _all(app, **asked) == [step.id for step in members if step.state is state]

@@ -204,6 +204,7 @@ def test_no_figure_and_no_list_reads_all_steps(crowded: Stepwell, analyzed: bool
         "shares of tasks": 25_000,  # 2,000 runs, among the history of 2,000 steps
         # The budget: twice, for the ids and for the rows.
         "steps --state Completed": 3 * BUDGET,
+        "steps by parent that Failed": 3 * BUDGET,
         "steps by an argument that none has": 3 * BUDGET,
         "count by an argument that none has": 3 * BUDGET,
     }

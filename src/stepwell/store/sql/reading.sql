@@ -96,7 +96,7 @@ FROM steps_dispatcher_ticks WHERE "group" = :group AND id < :before ORDER BY id 
 
 -- name: steps_set_aside(limit)
 -- Steps that ended because of what their row holds, by `steps_trouble`.
-SELECT s.id, s.action, s.reason, s.error_message FROM steps_trouble t JOIN steps s ON s.id = t.step_id
+SELECT s.id, s.action, s.reason, s.error_message FROM steps_trouble t @sqlite(INDEXED BY steps_trouble_set_aside) JOIN steps s ON s.id = t.step_id
 WHERE t.state = 'Failed' AND t.reason IN ('refused', 'unreadable') ORDER BY t.step_id DESC LIMIT :limit;
 
 -- name: database_version()

@@ -10,6 +10,9 @@ UPDATE steps_trouble SET cause = NULL WHERE cause > 0 AND cause_fingerprint IS N
 CREATE INDEX steps_trouble_of_causes ON steps_trouble (fingerprint, ended_at, step_id)
     WHERE cause IS NULL AND state IN ('Failed', 'Stopped');
 
+-- What the overview and `doctor` ask for: steps that ended because of what their row holds.
+CREATE INDEX steps_trouble_set_aside ON steps_trouble (step_id) WHERE state = 'Failed' AND reason IN ('refused', 'unreadable');
+
 -- Changes of `steps_causes` that are not added yet.
 CREATE TABLE steps_causes_tally (
     id          integer PRIMARY KEY,
