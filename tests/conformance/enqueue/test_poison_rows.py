@@ -185,6 +185,31 @@ def test_a_row_cannot_begin_in_another_state_and_close_the_gate_of_others(engine
     assert engine.state("second") == "Completed"
 
 
+@pytest.mark.parametrize("id_", [2**63 - 1, 2**63 - 2, 1_000, 0, -1, -(2**63)])
+def test_a_number_that_a_later_step_would_get_is_refused(engine: Engine, id_: int) -> None:
+    """The largest ones would leave no number for any other step."""
+    engine.plant("older")
+    with pytest.raises(DATABASE_ERRORS, match="the database numbers the steps"):
+        insert(engine, "bad", id=id_)
+    engine.change("INSERT INTO steps (action) SELECT 'behave' FROM steps UNION ALL SELECT 'behave' FROM steps")
+    others_go_on(engine)
+
+
+@pytest.mark.parametrize("column", ["attempts", "retries", "not_completed", "rescues", "double_checks"])
+@pytest.mark.parametrize("value", [2**31, 2**63 - 1, -(2**31) - 1])
+def test_counts_out_of_range_are_refused(engine: Engine, column: str, value: int) -> None:
+    with pytest.raises(DATABASE_ERRORS):
+        insert(engine, "bad", "behave", **{column: value})
+    others_go_on(engine)
+
+
+@pytest.mark.parametrize("column", ["checkpoint", "response"])
+def test_a_checkpoint_or_response_that_is_no_json_is_refused(engine: Engine, column: str) -> None:
+    with pytest.raises(DATABASE_ERRORS):
+        insert(engine, "bad", **{column: "{"})
+    others_go_on(engine)
+
+
 def test_a_step_cannot_be_running_without_a_lease(engine: Engine) -> None:
     engine.plant("a")
     with engine.worker():

@@ -148,6 +148,23 @@ def test_the_words_of_an_error_do_not_decide_when_a_step_can_be_retried(engine: 
         assert (root.message.endswith("skipped"), root.condition, root.is_later) == (True, "ended", False)
 
 
+def test_an_ancestor_is_retried_before_what_is_below_it_also_if_two_steps_lead_to_it(engine: Engine) -> None:
+    """That `leaf` is below `mid`, which is revived with `root`, repeats what is said of `mid`."""
+    engine.plant("root(mid(leaf))", group=GROUP, workflow=WORKFLOW)
+    engine.add("behind", workflow=WORKFLOW, depends_on=[engine.refs["mid"], engine.refs["leaf"]])
+    with engine.worker() as runner:
+        run_level(engine, runner, "root")
+        run_level(engine, runner, "mid")
+        engine.app.cancel(engine.refs["leaf"], who="tester")
+        engine.app.cancel(engine.refs["root"], who="tester")
+        engine.tick()
+        assert engine.state("behind") == "NotRunnable"
+        assert roots(engine, "behind") == [("ended", "root", False), ("ended", "leaf", True)]
+        follow(engine, "behind")
+    engine.settle()
+    assert engine.state("behind") == "Completed"
+
+
 def test_an_ancestor_is_retried_before_what_failed(engine: Engine) -> None:
     """In the other order, the retry of `bad` revives nothing below `root`, and nothing else does afterwards."""
     engine.plant("bad, root(mid)", group=GROUP, workflow=WORKFLOW)

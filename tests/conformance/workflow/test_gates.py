@@ -82,6 +82,14 @@ def test_a_gate_opens_when_its_trigger_rule_is_met_and_is_never_open_dispatched_
     assert run.step("ship").response == "approved: True"
 
 
+def test_what_waits_for_a_gate_that_is_not_open_yet_says_that_it_will_need_an_answer(engine: Engine) -> None:
+    run = declare(engine.app).start()
+    for step in ("ship", "approval"):
+        roots = [root for root in engine.app.explain(run.step(step)).roots if root.condition == "gate"]
+        assert [(root.steps, root.is_later) for root in roots] == [((run.step("approval").id,), True)]
+        assert roots[0].advice == (f"stepwell workflows answer {run.id} approval JSON",)
+
+
 def test_a_gate_whose_condition_is_not_met_is_skipped(engine: Engine) -> None:
     run = declare(engine.app, when={"fetch": 8}).start()
     engine.settle()

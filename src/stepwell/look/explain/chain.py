@@ -38,6 +38,7 @@ class Chain:
         self._levels: dict[Before, list[Node]] = {}
         self.unexamined: set[int] = set()
         everything = reachable(self._starts, self._examine)
+        self._order = self._in_order_of_removal(everything)
         self._now = reachable(self._starts, lambda node: self._links(node, with_later=False))
         self._nodes = self._without_repetitions(everything)
         self.obstacles = self._by_step()
@@ -135,8 +136,8 @@ class Chain:
         """
         found = [
             (node.step_id, each if node in self._now else later(each))
-            for node in self._in_order_of_removal()
-            if isinstance(node, Need) and (node.step_id != besides or self._found[node])
+            for node in self._order
+            if node in self._nodes and isinstance(node, Need) and (node.step_id != besides or self._found[node])
             for each in self._causes(node)
         ]
         yield from sorted(found, key=lambda each: _turn(each[1]))
@@ -147,19 +148,21 @@ class Chain:
                 cause("cycle", f"these wait for each other: {text}", advice=[f"stepwell cancel {cycle[0]}"]),
             )
 
-    def _in_order_of_removal(self) -> list[Node]:
+    def _in_order_of_removal(self, everything: Iterable[Node]) -> list[Node]:
         """A retry revives nothing below a step that has ended.
 
-        So parents come before what is below them, and what waits comes before what it waits for.
+        So parents come before what is below them, and what waits comes before what it waits for: also where only what
+        is left out as a repetition says so.
         """
-        first: dict[Node, list[Node]] = {node: [] for node in self._nodes}
-        for node in reversed(self._nodes):
-            for other in self._kept_links(node):
+        nodes = list(everything)
+        first: dict[Node, list[Node]] = {node: [] for node in nodes}
+        for node in reversed(nodes):
+            for other in self._links(node):
                 if isinstance(other, Need) and other.goal is Goal.OWN_CODE_DONE:
                     first[other].append(node)
                 else:
                     first[node].append(other)
-        return walk(reversed(self._nodes), first)[0][::-1]
+        return walk(reversed(nodes), first)[0][::-1]
 
     def _cycles(self) -> list[list[int]]:
         """Steps that wait for each other now."""

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from stepwell.look.explain.facts import Facts
-from stepwell.look.explain.found import Found, cause
+from stepwell.look.explain.found import Found, cause, later
 from stepwell.look.explain.result import Obstacle
 from stepwell.model.decision import EXPIRES_AT, OPENED_AT, REFUSED_ANSWER
+from stepwell.model.states import State
 from stepwell.store.engine.explaining import StepFacts
 
 
@@ -19,6 +20,8 @@ def decision(facts: Facts, step: StepFacts) -> Iterator[Found]:
         yield cause("decision", f"the next tick checks its condition and its inputs, and {what}")
     if step.status == "gate":
         yield _open_gate(step, step.decision or {})
+    elif step.kind == "gate" and step.state is State.PENDING:
+        yield later(cause("gate", "a gate: once it is open, it waits for an answer", advice=[_answer(step)]))
 
 
 def _open_gate(step: StepFacts, decision: dict[str, Any]) -> Found:
@@ -29,5 +32,8 @@ def _open_gate(step: StepFacts, decision: dict[str, Any]) -> Found:
     message += f"; it expires at {until:%Y-%m-%d %H:%M:%S} UTC" if until else ""
     if refused:
         message += f". An answer by {refused['answered_by']} was refused: {refused['why']}"
-    advice = [f"stepwell workflows answer {step.workflow_id} {step.label} JSON"]
-    return Found(Obstacle("gate", message, changes_at=until, advice=tuple(advice)), is_removed_then=False)
+    return Found(Obstacle("gate", message, changes_at=until, advice=(_answer(step),)), is_removed_then=False)
+
+
+def _answer(step: StepFacts) -> str:
+    return f"stepwell workflows answer {step.workflow_id} {step.label} JSON"

@@ -57,6 +57,11 @@ BEGIN
             RAISE EXCEPTION 'a row of plain SQL begins as Pending: the engine writes state, lease and results'
                 USING ERRCODE = 'check_violation';
         END IF;
+        -- A number that the sequence has not given out yet would be given to a later step as well.
+        IF EXISTS (SELECT 1 FROM new_rows n, steps_id_seq q
+                   WHERE NOT n.placed AND (n.id < 1 OR n.id > q.last_value OR NOT q.is_called)) THEN
+            RAISE EXCEPTION 'the database numbers the steps: leave id out' USING ERRCODE = 'check_violation';
+        END IF;
         INSERT INTO steps_agenda (step_id, status, queue, action, rank)
         SELECT id, 'new', coalesce(queue, 'default'), action, 1 FROM new_rows WHERE NOT placed;
     END IF;
@@ -65,6 +70,29 @@ END $$;
 DROP TRIGGER IF EXISTS steps_created ON steps;
 CREATE TRIGGER steps_created AFTER INSERT ON steps
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION steps_created();
+
+-- Plain SQL changed when a step runs (or runs again), or as what: the agenda is made to agree. (What the engine itself
+-- changes agrees already.)
+CREATE OR REPLACE FUNCTION steps_replanned() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE steps_agenda
+    SET action = NEW.action, queue = NEW.queue, rank = CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, concurrency_key = NEW.concurrency_key,
+        key_blocked = CASE WHEN NEW.concurrency_key IS NOT DISTINCT FROM OLD.concurrency_key THEN key_blocked ELSE NEW.concurrency_key IS NOT NULL END
+    WHERE step_id = NEW.id;
+    UPDATE steps_agenda SET status = 'unchecked', due_at = NEW.dispatch_after
+    WHERE step_id = NEW.id AND status IN ('open', 'delayed', 'unchecked') AND NEW.dispatch_after IS DISTINCT FROM OLD.dispatch_after;
+    INSERT INTO steps_key_marks (concurrency_key)
+    SELECT k.concurrency_key FROM (SELECT NEW.concurrency_key UNION SELECT OLD.concurrency_key) AS k (concurrency_key)
+    WHERE k.concurrency_key IS NOT NULL AND NEW.concurrency_key IS DISTINCT FROM OLD.concurrency_key;
+    UPDATE steps_unsettled SET action = NEW.action WHERE step_id = NEW.id AND action <> NEW.action;
+    RETURN NULL;
+END $$;
+DROP TRIGGER IF EXISTS steps_replanned ON steps;
+CREATE TRIGGER steps_replanned AFTER UPDATE OF action, queue, priority, dispatch_after, concurrency_key ON steps FOR EACH ROW
+    WHEN (NEW.placed AND OLD.placed AND NEW.state = OLD.state AND NEW.state IN ('Pending', 'Dispatched', 'Running')
+          AND (NEW.action <> OLD.action OR NEW.queue <> OLD.queue OR NEW.priority <> OLD.priority
+               OR NEW.dispatch_after IS DISTINCT FROM OLD.dispatch_after OR NEW.concurrency_key IS DISTINCT FROM OLD.concurrency_key))
+    EXECUTE FUNCTION steps_replanned();
 
 -- Plain SQL took retries away from a step that can be claimed: the next tick checks it again, and fails it.
 CREATE OR REPLACE FUNCTION steps_exhausted_by_sql() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -216,7 +244,7 @@ DROP TRIGGER IF EXISTS steps_changed ON steps;
 CREATE TRIGGER steps_changed AFTER UPDATE ON steps
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION steps_changed();
 
--- What is counted under another queue, group or parent from now on.
+-- What is counted under another action, queue, group or parent from now on.
 CREATE OR REPLACE FUNCTION steps_recounted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
@@ -225,8 +253,8 @@ BEGIN
     RETURN NULL;
 END $$;
 DROP TRIGGER IF EXISTS steps_recounted ON steps;
-CREATE TRIGGER steps_recounted AFTER UPDATE OF queue, "group", parent_step_id ON steps FOR EACH ROW
-    WHEN (NEW.queue IS DISTINCT FROM OLD.queue OR NEW."group" IS DISTINCT FROM OLD."group"
+CREATE TRIGGER steps_recounted AFTER UPDATE OF action, queue, "group", parent_step_id ON steps FOR EACH ROW
+    WHEN (NEW.action <> OLD.action OR NEW.queue IS DISTINCT FROM OLD.queue OR NEW."group" IS DISTINCT FROM OLD."group"
           OR (NEW.parent_step_id IS NULL) <> (OLD.parent_step_id IS NULL))
     EXECUTE FUNCTION steps_recounted();
 

@@ -57,8 +57,8 @@ CREATE TABLE steps (
     -- False: its run was claimed ahead of a free slot, and it is not on record that the run has begun.
     begun             integer NOT NULL DEFAULT true,
     -- A date that exists (with a modifier SQLite would turn 02-31 into 03-03), in the range of Python, in any time zone.
-    -- (What plain SQL writes before the row is placed is checked, and written in this form, by a trigger.)
-    dispatch_after    text CHECK (dispatch_after IS NULL OR NOT placed OR datetime(dispatch_after) IS NOT NULL
+    -- (What plain SQL writes before the row is placed, or in another form, is checked, and written in this one, by a trigger.)
+    dispatch_after    text CHECK (dispatch_after IS NULL OR NOT placed OR length(dispatch_after) <> 26 OR datetime(dispatch_after) IS NOT NULL
                           AND datetime(substr(dispatch_after, 1, 19), '+0 days') IS substr(dispatch_after, 1, 19)
                           AND substr(dispatch_after, 20) NOT GLOB '*[^0-9.]*'
                           AND dispatch_after >= '0001-01-02' AND dispatch_after < '9999-12-31'),

@@ -50,6 +50,15 @@ BEGIN
     SELECT RAISE(ABORT, 'a row of plain SQL begins as Pending: the engine writes state, lease and results')
     WHERE NEW.state <> 'Pending' OR NEW.lease_worker IS NOT NULL OR NEW.own_code_done_at IS NOT NULL
           OR NEW.compute_done_at IS NOT NULL OR NEW.stage IS NOT NULL OR NEW.dependencies <> 0;
+    -- The largest number of all would leave none for later steps; the next one is what the database itself gives out.
+    SELECT RAISE(ABORT, 'the database numbers the steps: leave id out')
+    WHERE NEW.id < 1 OR NEW.id > 1 + max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'steps'), 0),
+                                         coalesce((SELECT max(id) FROM steps WHERE id < NEW.id), 0));
+    SELECT RAISE(ABORT, 'attempts, retries, not_completed, rescues or double_checks is out of range')
+    WHERE max(NEW.attempts, NEW.retries, NEW.not_completed, NEW.rescues, NEW.double_checks) > 2147483647
+       OR min(NEW.attempts, NEW.retries, NEW.not_completed, NEW.rescues, NEW.double_checks) < -2147483648;
+    SELECT RAISE(ABORT, 'checkpoint or response is not JSON')
+    WHERE NOT json_valid(coalesce(NEW.checkpoint, 'null')) OR NOT json_valid(coalesce(NEW.response, 'null'));
     -- What the types and the foreign key of PostgreSQL refuse. (A connection may have turned foreign keys off.)
     SELECT RAISE(ABORT, 'parent_step_id is not the id of a step')
     WHERE NEW.parent_step_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM steps WHERE id = NEW.parent_step_id);
@@ -76,12 +85,33 @@ BEGIN
     INSERT INTO steps_agenda (step_id, status, queue, action, rank) VALUES (NEW.id, 'new', coalesce(NEW.queue, 'default'), NEW.action, 1);
 END;
 
--- A time that plain SQL gives to a row before it is placed.
+-- A time that plain SQL gives to a row before it is placed, or later in another form than the engine's (the table checks that one).
 DROP TRIGGER IF EXISTS steps_planned_by_sql;
-CREATE TRIGGER steps_planned_by_sql AFTER UPDATE OF dispatch_after ON steps WHEN NOT NEW.placed AND NEW.dispatch_after IS NOT NULL
+CREATE TRIGGER steps_planned_by_sql AFTER UPDATE OF dispatch_after ON steps
+WHEN NEW.dispatch_after IS NOT NULL AND (NOT NEW.placed OR length(NEW.dispatch_after) <> 26)
 BEGIN
     SELECT RAISE(ABORT, 'dispatch_after is not a moment between the years 1 and 9999') WHERE @moment(NEW.dispatch_after) IS NULL;
     UPDATE steps SET dispatch_after = @moment(dispatch_after) WHERE id = NEW.id;
+END;
+
+-- Plain SQL changed when a step runs (or runs again), or as what: the agenda is made to agree. (What the engine itself
+-- changes agrees already.) The time is that of the row: it may have been normalized in between.
+DROP TRIGGER IF EXISTS steps_replanned;
+CREATE TRIGGER steps_replanned AFTER UPDATE OF action, queue, priority, dispatch_after, concurrency_key ON steps
+WHEN NEW.placed AND OLD.placed AND NEW.state = OLD.state AND NEW.state IN ('Pending', 'Dispatched', 'Running')
+     AND (NEW.action <> OLD.action OR NEW.queue <> OLD.queue OR NEW.priority <> OLD.priority
+          OR NEW.dispatch_after IS NOT OLD.dispatch_after OR NEW.concurrency_key IS NOT OLD.concurrency_key)
+BEGIN
+    UPDATE steps_agenda
+    SET action = NEW.action, queue = NEW.queue, rank = CASE NEW.priority WHEN 'high' THEN 0 ELSE 1 END, concurrency_key = NEW.concurrency_key,
+        key_blocked = CASE WHEN NEW.concurrency_key IS OLD.concurrency_key THEN key_blocked ELSE NEW.concurrency_key IS NOT NULL END
+    WHERE step_id = NEW.id;
+    UPDATE steps_agenda SET status = 'unchecked', due_at = (SELECT s.dispatch_after FROM steps s WHERE s.id = NEW.id)
+    WHERE step_id = NEW.id AND status IN ('open', 'delayed', 'unchecked') AND NEW.dispatch_after IS NOT OLD.dispatch_after;
+    INSERT INTO steps_key_marks (concurrency_key)
+    SELECT k.concurrency_key FROM (SELECT NEW.concurrency_key AS concurrency_key UNION SELECT OLD.concurrency_key) AS k
+    WHERE k.concurrency_key IS NOT NULL AND NEW.concurrency_key IS NOT OLD.concurrency_key;
+    UPDATE steps_unsettled SET action = NEW.action WHERE step_id = NEW.id AND action <> NEW.action;
 END;
 
 -- Plain SQL took retries away from a step that can be claimed: the next tick checks it again, and fails it.
@@ -109,10 +139,10 @@ BEGIN
     @effects
 END;
 
--- What is counted under another queue, group or parent from now on.
+-- What is counted under another action, queue, group or parent from now on.
 DROP TRIGGER IF EXISTS steps_recounted;
-CREATE TRIGGER steps_recounted AFTER UPDATE OF queue, "group", parent_step_id ON steps
-WHEN NEW.queue IS NOT OLD.queue OR NEW."group" IS NOT OLD."group" OR (NEW.parent_step_id IS NULL) <> (OLD.parent_step_id IS NULL)
+CREATE TRIGGER steps_recounted AFTER UPDATE OF action, queue, "group", parent_step_id ON steps
+WHEN NEW.action <> OLD.action OR NEW.queue IS NOT OLD.queue OR NEW."group" IS NOT OLD."group" OR (NEW.parent_step_id IS NULL) <> (OLD.parent_step_id IS NULL)
 BEGIN
     INSERT INTO steps_tally (from_state, to_state, action, queue, "group", hostname, child, is_throttled, number)
     VALUES (OLD.state, NULL, OLD.action, OLD.queue, OLD."group", OLD.hostname, OLD.parent_step_id IS NOT NULL, OLD.is_throttled, 1),
