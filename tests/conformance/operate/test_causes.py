@@ -107,6 +107,9 @@ def test_what_plain_sql_changes_and_deletes_is_counted(engine: Engine) -> None:
     engine.settle()
     app.fold()
     assert len(told(app)) > 0
+    engine.change("UPDATE steps_trouble SET fingerprint = 'another' WHERE cause IS NULL AND state = 'Failed'")
+    assert told(app) == listed(app)
+    assert [fingerprint for fingerprint, *_ in told(app)] == ["another"]
     with plain_connection(app) as connection:
         connection.execute("DELETE FROM steps_agenda")
         connection.execute("DELETE FROM step_transitions")
