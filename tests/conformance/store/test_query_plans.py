@@ -359,7 +359,8 @@ def _leave_statistics_to_us(app: Stepwell) -> None:
     """Or autovacuum would gather some in the middle of a test."""
     if not _is_sqlite(app):
         with psycopg.connect(app.database.url, autocommit=True) as connection:
-            for table in LARGE:
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema").fetchall()
+            for (table,) in tables:
                 connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())
 
 
