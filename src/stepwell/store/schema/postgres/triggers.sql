@@ -89,7 +89,7 @@ BEGIN
 END $$;
 DROP TRIGGER IF EXISTS steps_replanned ON steps;
 CREATE TRIGGER steps_replanned AFTER UPDATE OF action, queue, priority, dispatch_after, concurrency_key ON steps FOR EACH ROW
-    WHEN (NEW.placed AND OLD.placed AND NEW.state = OLD.state AND NEW.state IN ('Pending', 'Dispatched', 'Running')
+    WHEN (NEW.placed AND OLD.placed AND NEW.state = OLD.state AND NEW.state IN @unfinished
           AND (NEW.action <> OLD.action OR NEW.queue <> OLD.queue OR NEW.priority <> OLD.priority
                OR NEW.dispatch_after IS DISTINCT FROM OLD.dispatch_after OR NEW.concurrency_key IS DISTINCT FROM OLD.concurrency_key))
     EXECUTE FUNCTION steps_replanned();

@@ -98,7 +98,7 @@ END;
 -- changes agrees already.) The time is that of the row: it may have been normalized in between.
 DROP TRIGGER IF EXISTS steps_replanned;
 CREATE TRIGGER steps_replanned AFTER UPDATE OF action, queue, priority, dispatch_after, concurrency_key ON steps
-WHEN NEW.placed AND OLD.placed AND NEW.state = OLD.state AND NEW.state IN ('Pending', 'Dispatched', 'Running')
+WHEN NEW.placed AND OLD.placed AND NEW.state = OLD.state AND NEW.state IN @unfinished
      AND (NEW.action <> OLD.action OR NEW.queue <> OLD.queue OR NEW.priority <> OLD.priority
           OR NEW.dispatch_after IS NOT OLD.dispatch_after OR NEW.concurrency_key IS NOT OLD.concurrency_key)
 BEGIN
