@@ -114,6 +114,27 @@ def test_a_step_that_no_claim_can_take_is_set_aside(engine: Engine, change: str)
     assert engine.states("a", "b") == {"a": "Completed", "b": "Completed"}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "undecided = 'always'",
+        "undecided = 'always', plan = '{}'",
+        "undecided = 'always', plan = '[1]'",
+        "kind = 'gate'",
+    ],
+)
+def test_a_step_whose_plan_no_tick_can_read_is_set_aside(engine: Engine, change: str) -> None:
+    engine.plant("a > bad, b")
+    engine.change(f"UPDATE steps SET belongs_to = 'workflow', {change} WHERE id = {engine.refs['bad'].id}")
+    others_go_on(engine)
+    step = engine["bad"]
+    assert (str(step.state), step.reason) == ("Failed", "unreadable")
+    assert "its plan is not that of a workflow's step" in (step.error_message or "")
+    assert [row.id for row in engine.app.reader.set_aside()] == [step.id]
+    assert engine.states("a", "b") == {"a": "Completed", "b": "Completed"}
+    engine.app.sweep()  # repairs what else the UPDATE left behind
+
+
 def test_a_row_that_no_statement_can_adopt_is_set_aside(engine: Engine) -> None:
     """The cause does not matter: here it is a trigger that a user added."""
     insert(engine, "before")

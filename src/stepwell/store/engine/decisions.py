@@ -18,7 +18,7 @@ class UndecidedStep(msgspec.Struct, frozen=True):
     workflow_id: str
     template: str
     kind: str
-    plan: str
+    plan: str | None
     undecided: str | None
     trigger_rule: str
     decision: Json

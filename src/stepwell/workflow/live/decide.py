@@ -6,19 +6,22 @@ values compare as typed JSON (`values.is_same`), which SQL does not do alike on 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
+from stepwell.enqueue.set_aside import log_set_aside
 from stepwell.model import codec
 from stepwell.model.decision import EXPIRES_AT, OPENED_AT, SKIPPED_INPUT, WHEN
+from stepwell.model.error_text import describe
 from stepwell.model.features import WORKFLOW
 from stepwell.model.reasons import CONDITION_NOT_MET, INPUT_SKIPPED
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import decisions, gates
+from stepwell.store.engine import claims, decisions, gates
 from stepwell.store.engine.decisions import UndecidedStep
 from stepwell.workflow.live.gates import close_due_gates
 from stepwell.workflow.live.inputs import decode_plan, sources_of
@@ -51,8 +54,9 @@ class Decisions:
         """Returns how many steps were decided, opened or ended."""
         changed = close_due_gates(tx, group, actor, now)
         changed += decisions.withdraw_undecided(tx, group=group)
-        steps = decisions.undecided_steps(tx, group=group, limit=BATCH)
-        plans = {step.id: decode_plan(step.plan) for step in steps}
+        found = decisions.undecided_steps(tx, group=group, limit=BATCH)
+        plans = _readable_plans(tx, found, actor, now)
+        steps = [step for step in found if step.id in plans]
         sources = load_sources(
             tx,
             {step.id: step.workflow_id for step in steps if step.undecided is not None},
@@ -60,7 +64,24 @@ class Decisions:
         )
         for step in steps:
             _decide(tx, step, plans[step.id], sources.get(step.id), actor, now)
-        return changed + len(steps)
+        return changed + len(found)
+
+
+def _readable_plans(
+    tx: Transaction, steps: Sequence[UndecidedStep], actor: str, now: datetime
+) -> dict[int, StepTemplate]:
+    """The plans of the steps. Those that plain SQL has made unreadable are set aside: they hold up no others."""
+    plans: dict[int, StepTemplate] = {}
+    unreadable: list[tuple[int, str]] = []
+    for step in steps:
+        try:
+            plans[step.id] = decode_plan(step.plan or "")
+        except msgspec.DecodeError as error:
+            unreadable.append((step.id, f"its plan is not that of a workflow's step: {describe(error)}"))
+    for id, message in unreadable:
+        claims.set_aside(tx, id=id, actor=actor, message=message, now=now)
+    log_set_aside(tx, unreadable, actor, now)
+    return plans
 
 
 def _decide(
