@@ -24,6 +24,18 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.states.values())
 
 
+class DispatchedTotals(msgspec.Struct, frozen=True):
+    """How many steps are Dispatched, from two sources that must agree; and whether any counter is below zero."""
+
+    counted: int
+    on_the_agenda: int
+    is_negative: bool
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.is_negative or self.counted != self.on_the_agenda
+
+
 class ClassFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The unfinished steps of an action. `child_running` is a part of `running`, `throttled` of `pending`.
 

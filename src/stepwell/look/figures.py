@@ -10,12 +10,21 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from stepwell.look.figure_types import Cause, ClassFigures, Estimate, GroupFigures, HostFigures, Minute, Totals
+from stepwell.look.figure_types import (
+    Cause,
+    ClassFigures,
+    DispatchedTotals,
+    Estimate,
+    GroupFigures,
+    HostFigures,
+    Minute,
+    Totals,
+)
 from stepwell.look.minutes import series
 from stepwell.look.summing import by_action, by_group, by_host, totals_of
 from stepwell.model.states import State
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import counters, reading, settings, ticks, trouble
+from stepwell.store.engine import counters, reading, settings, sweep, ticks, trouble
 from stepwell.store.filters import check_page
 
 __all__ = ["Cause", "ClassFigures", "Estimate", "Figures", "GroupFigures", "HostFigures", "Minute", "Totals"]
@@ -31,6 +40,20 @@ class Figures:
     def totals(self) -> Totals:
         """Steps by state, and child pending, child running and throttled, which are parts of these."""
         return totals_of(self._counters())
+
+    def dispatched(self) -> DispatchedTotals:
+        """What can be seen of wrong counters without reading all steps."""
+
+        def look(tx: Transaction) -> DispatchedTotals:
+            sweep.use_one_snapshot(tx)
+            rows = counters.counters(tx)
+            return DispatchedTotals(
+                counted=sum(row.number for row in rows if row.state is State.DISPATCHED),
+                on_the_agenda=sum(row.steps for row in reading.agenda_by_status(tx) if row.status == "dispatched"),
+                is_negative=any(row.number < 0 for row in rows),
+            )
+
+        return self._database.read(look)
 
     def hosts(self) -> list[HostFigures]:
         """Every host with a worker or with Running steps."""

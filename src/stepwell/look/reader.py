@@ -18,7 +18,7 @@ from stepwell.model.ids import LARGEST_ID, canonical_uuid, uuids_like
 from stepwell.model.step import Step, StepRef, Transition
 from stepwell.model.suggest import refuse_unknown
 from stepwell.store import Database, Transaction
-from stepwell.store.engine import actions, counters, creation, explaining, reading, ticks
+from stepwell.store.engine import actions, counters, creation, explaining, reading, reaping, ticks
 from stepwell.store.filters import check_page, check_step_filters, listed, relatable_of
 from stepwell.store.missing import missing_step
 
@@ -120,6 +120,14 @@ class Reader:
         for change in self._database.read(lambda tx: reading.histories(tx, ids=ids)) if ids else ():
             found.setdefault(change.step_id, []).append(change)
         return found
+
+    def newest_change(self) -> int:
+        """The id of the newest transition of any step; 0 if there is none."""
+        return self._database.read(reading.newest_change)
+
+    def changes_after(self, id: int, limit: int) -> list[reading.StepChange]:
+        """The transitions of all steps with a higher id, oldest first."""
+        return self._database.read(lambda tx: reading.changes_after(tx, after=id, limit=limit))
 
     def pause_of(self, workflow_id: str) -> explaining.WorkflowPause | None:
         """Who paused a workflow, and why; None if it is not paused."""
@@ -236,6 +244,17 @@ class Reader:
         """Lanes with steps that could run now if a live worker served them."""
         now = self._database.now()
         return self._database.read(lambda tx: reading.unserved_lanes(tx, now=now))
+
+    def next_runnable(self) -> dict[str, Step]:
+        """For each group, the first step that a free slot could claim now."""
+        now = self._database.now()
+
+        def look(tx: Transaction) -> dict[str, Step]:
+            ticks.keep_to_indexes(tx)
+            heads = reaping.next_runnable_by_group(tx, now=now)
+            return {head.group: _step_by_id(tx, head.step_id) for head in heads}
+
+        return self._database.read(look)
 
     def set_aside(self, limit: int = 1_000) -> list[reading.SetAside]:
         """The newest steps that ended because of what their row holds, so that they block no others."""

@@ -24,6 +24,7 @@ from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.connections import Connections, MigrationSession, Settings
 from stepwell.store.forks import survive_forks
 from stepwell.store.lock_holder import LockHolder
+from stepwell.store.macros import SQLITE
 from stepwell.store.opening import Opening
 from stepwell.store.together import Together
 from stepwell.store.transaction import Transaction
@@ -110,6 +111,11 @@ class Database:
     def now(self) -> datetime:
         """The time for everything that is stored: from the injected clock, or from the database server."""
         return self.connections.now()
+
+    @property
+    def has_one_writer(self) -> bool:
+        """Whether only one can write at a time: then rows become visible in the order of their ids."""
+        return self.dialect == SQLITE
 
     def data_version(self) -> tuple[int, int] | None:
         """What is equal as long as nothing is committed to the database; None: it cannot be known without a query."""

@@ -16,10 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from stepwell.app import Stepwell
 from stepwell.model.errors import StepwellError
-from stepwell.model.states import State
 from stepwell.operate.reaper import STALLED_SECONDS
-from stepwell.store import Transaction
-from stepwell.store.engine import counters, reading, sweep
 from stepwell.web.api.errors import problem_of
 from stepwell.web.problems import HttpProblem
 from stepwell.web.site import Site
@@ -126,17 +123,10 @@ def _groups(app: Stepwell, now: datetime) -> Iterator[Check]:
 
 def _counters(app: Stepwell, now: datetime) -> Iterator[Check]:
     """What can be seen without reading all steps; `doctor` compares every counter with the rows."""
-
-    def look(tx: Transaction) -> tuple[int, int, bool]:
-        sweep.use_one_snapshot(tx)
-        rows = counters.counters(tx)
-        dispatched = sum(row.number for row in rows if row.state is State.DISPATCHED)
-        listed = sum(row.steps for row in reading.agenda_by_status(tx) if row.status == "dispatched")
-        return dispatched, listed, any(row.number < 0 for row in rows)
-
-    dispatched, listed, is_negative = app.database.read(look)
-    if is_negative or dispatched != listed:
-        what = "one is negative" if is_negative else f"{dispatched:,} dispatched steps, but {listed:,} on the agenda"
+    found = app.figures.dispatched()
+    if found.is_wrong:
+        differ = f"{found.counted:,} dispatched steps, but {found.on_the_agenda:,} on the agenda"
+        what = "one is negative" if found.is_negative else differ
         yield Check("counters", "red", f"the totals are wrong ({what}): `stepwell doctor` repairs and reports it")
 
 

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from stepwell.look.figures import ClassFigures, HostFigures, Totals
+from stepwell.operate.requests import Answer
 from stepwell.web.api.endpoint import Call
-from stepwell.web.api.idempotency import Answer
 from stepwell.web.api.inputs import Why, read_body
 from stepwell.web.api.serving import JSON, answer_of, response_of
 from stepwell.web.site import Site, visitor_of

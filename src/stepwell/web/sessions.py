@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from stepwell.model.errors import StepwellError
-from stepwell.store import Transaction
-from stepwell.store.engine import sessions
+from stepwell.operate.sessions import end_session, has_ended
 from stepwell.web.api.errors import problem_of
 from stepwell.web.guard.access import SESSION_SECONDS
 from stepwell.web.site import Site
@@ -17,8 +15,6 @@ from stepwell.web.site import Site
 # A page asks for a dozen files at once. Another process notices within this time that a session was ended here.
 CHECKED_SECONDS: Final = 1.0
 MOST_CHECKED: Final = 1_000
-# Clocks differ, and a row too many does no harm.
-FORGET_AFTER: Final = timedelta(days=1)
 
 
 class Sessions:
@@ -37,7 +33,7 @@ class Sessions:
         if self._open.get(id, 0.0) > now:
             return False
         try:
-            ended = await self._site.read(self._site.app.database.read, lambda tx: _has_ended(tx, id))
+            ended = await self._site.read(has_ended, self._site.app.database, id)
         except StepwellError as error:
             raise problem_of(error) from error
         if not ended:
@@ -55,17 +51,4 @@ class Sessions:
 
     def _end(self, id: str) -> None:
         now = datetime.now(UTC)
-
-        def work(tx: Transaction) -> None:
-            sessions.forget_ended_sessions(tx, before=now - FORGET_AFTER)
-            sessions.end_session(tx, id_hash=_hash(id), ends_at=now + timedelta(seconds=SESSION_SECONDS))
-
-        self._site.app.database.transact(work)
-
-
-def _has_ended(tx: Transaction, id: str) -> bool:
-    return sessions.has_ended(tx, id_hash=_hash(id))
-
-
-def _hash(id: str) -> str:
-    return hashlib.sha256(id.encode()).hexdigest()
+        end_session(self._site.app.database, id, now=now, ends_at=now + timedelta(seconds=SESSION_SECONDS))

@@ -12,9 +12,10 @@ from starlette.routing import Route
 
 from stepwell.model.errors import StepwellError
 from stepwell.model.secrets import redacted_texts
+from stepwell.operate.requests import Answer
 from stepwell.web.api.endpoint import Call, Endpoint
 from stepwell.web.api.errors import problem_of
-from stepwell.web.api.idempotency import Answer, Sent, once, once_in_parts
+from stepwell.web.api.idempotency import Sent, once
 from stepwell.web.api.inputs import read_body, read_path, read_query
 from stepwell.web.problems import CONTENT_TYPE, TITLES, HttpProblem, Problem
 from stepwell.web.site import Site, visitor_of
@@ -72,8 +73,9 @@ def _serving(site: Site, endpoint: Endpoint) -> Serve:
             return response_of(await site.act(work))
         address = f"{request.url.path}?{request.url.query}"
         sent = Sent(call.visitor.name, key, endpoint.method, address, body)
-        act = once_in_parts if endpoint.changes_nothing else once
-        return response_of(await site.act(_answered, lambda: act(site.app.database, sent, work)))
+        in_parts = endpoint.changes_nothing
+        answer = await site.act(_answered, lambda: once(site.app.database, sent, work, in_parts=in_parts))
+        return response_of(answer)
 
     return serve
 

@@ -21,7 +21,6 @@ from starlette.routing import Route
 from stepwell.model.errors import StepwellError
 from stepwell.model.ids import LARGEST_ID
 from stepwell.model.states import State
-from stepwell.store.engine import reading
 from stepwell.store.engine.reading import StepChange
 from stepwell.web.api.inputs import Name, Uuid, read_query
 from stepwell.web.problems import HttpProblem
@@ -100,11 +99,10 @@ class Streams:
             return False
 
     def _newest(self) -> int:
-        return self._site.app.database.read(reading.newest_change)
+        return self._site.app.reader.newest_change()
 
     async def _events(self, request: Request, query: StreamQuery, after: int) -> AsyncIterator[bytes]:
-        # On SQLite there is one writer at a time: rows become visible in the order of their ids.
-        late_seconds = 0.0 if self._site.app.database.dialect == "sqlite" else LATE_SECONDS
+        late_seconds = 0.0 if self._site.app.database.has_one_writer else LATE_SECONDS
         follower, pinged = Follower(after, late_seconds), time.monotonic()
         self._open += 1
         try:
@@ -131,7 +129,7 @@ class Streams:
             self._open -= 1
 
     def _read(self, after: int) -> list[StepChange]:
-        return self._site.app.database.read(lambda tx: reading.changes_after(tx, after=after, limit=WINDOW + BATCH))
+        return self._site.app.reader.changes_after(after, WINDOW + BATCH)
 
     def _event(self, row: StepChange, resume_after: int) -> bytes:
         """The id is what the client sends after a reconnect: nothing after it may be lost."""

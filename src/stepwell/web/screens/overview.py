@@ -12,7 +12,6 @@ from stepwell.look.palette import Look
 from stepwell.look.words import counted, span
 from stepwell.model.states import State
 from stepwell.operate.reaper import STALLED_SECONDS
-from stepwell.store.engine import reaping
 from stepwell.web.screens.asked import Asked, View
 from stepwell.web.screens.commands import command
 from stepwell.web.screens.last_hour import last_hour
@@ -112,12 +111,12 @@ def _needs(asked: Asked) -> list[Need]:
 def _stalled_groups(asked: Asked) -> list[Need]:
     """Groups whose next step has been ready for a minute although a slot for it is free."""
     app, found = asked.app, []
-    for head in app.database.read(lambda tx: reaping.next_runnable_by_group(tx, now=asked.now)):
-        since = app.step(head.step_id).updated_at
-        if asked.now - since > STALLED:
-            age = span((asked.now - since).total_seconds())
+    for group, head in app.reader.next_runnable().items():
+        waited = asked.now - head.updated_at
+        if waited > STALLED:
+            age = span(waited.total_seconds())
             found.append(
-                Need(f"group {head.group}: no progress for {age}", f"step {head.step_id} is ready and a slot is free",
-                     asked.link(f"/groups/{head.group}"))
+                Need(f"group {group}: no progress for {age}", f"step {head.id} is ready and a slot is free",
+                     asked.link(f"/groups/{group}"))
             )  # fmt: skip
     return found[:_OVERDUE_SHOWN]
