@@ -7,11 +7,11 @@ from typing import Final
 
 from stepwell.enqueue.adopt import BATCH, adopt_new_steps
 from stepwell.enqueue.create import Creator
-from stepwell.enqueue.set_aside import log_set_aside
+from stepwell.enqueue.set_aside import set_aside
 from stepwell.model.actors import ADOPTION
 from stepwell.model.error_text import describe
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.store import Database, Transaction
+from stepwell.store import Database
 from stepwell.store.engine import adoption
 
 _LOGGER: Final = logging.getLogger("stepwell.dispatcher")
@@ -36,22 +36,6 @@ def _adopt_one_by_one(database: Database, creator: Creator) -> int:
         except DatabaseUnavailable:
             raise
         except Exception as error:
-            _set_aside(database, id, f"the row cannot be adopted: {describe(error)}")
+            message = f"the row cannot be adopted: {describe(error)}"
+            set_aside(database, adoption.refuse_step, id, message, actor=ADOPTION, owner=ADOPTION, logger=_LOGGER)
     return len(ids)
-
-
-def _set_aside(database: Database, id: int, message: str) -> None:
-    """Fail the row where it is, without a place: nothing of it is read or trusted."""
-    _LOGGER.error("step %d is set aside: %s", id, message)
-
-    def work(tx: Transaction) -> None:
-        now = database.now()
-        adoption.refuse_step(tx, id=id, actor=ADOPTION, message=message, now=now)
-        log_set_aside(tx, [(id, message)], ADOPTION, now)
-
-    try:
-        database.transact(work)
-    except DatabaseUnavailable:
-        raise
-    except Exception:
-        _LOGGER.exception("step %d cannot be set aside either; the next round tries again", id)

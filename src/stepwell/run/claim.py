@@ -15,7 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from stepwell.enqueue.set_aside import log_set_aside
+from stepwell.enqueue.set_aside import log_set_aside, set_aside
 from stepwell.model.actors import worker_actor
 from stepwell.model.claimed import Claim, ClaimedStep
 from stepwell.model.error_text import describe
@@ -179,19 +179,8 @@ class Claimer:
         return self._claim(tx, [id])
 
     def _set_aside(self, id: int, message: str) -> None:
-        _LOGGER.error("step %d is set aside: %s", id, message)
-        actor, now = worker_actor(self._worker.id), self._database.now()
-
-        def work(tx: Transaction) -> None:
-            if claims.set_aside(tx, id=id, actor=actor, message=message, now=now):
-                log_set_aside(tx, [(id, message)], self._worker.id, now)
-
-        try:
-            self._database.transact(work)
-        except DatabaseUnavailable:
-            raise
-        except Exception:
-            _LOGGER.exception("step %d cannot be set aside either; the others are claimed without it", id)
+        me = self._worker.id
+        set_aside(self._database, claims.set_aside, id, message, actor=worker_actor(me), owner=me, logger=_LOGGER)
 
     def is_there_work(self) -> bool:
         """Whether a claim would find anything; only reads."""
