@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from stepwell import Stepwell, current_step
 from stepwell.model.states import State
+from stepwell.operate.reaper import STALLED_SECONDS
 from stepwell.testing import ManualClock
 from stepwell.web import Role, Visitor, application
 from stepwell.web.screens import deploy as gate
@@ -226,3 +227,16 @@ def test_a_running_step_shows_how_long_its_action_usually_takes(app: Stepwell, c
     app.run_until_idle()
     assert "usually takes" not in seen[0]
     assert "A run of work usually takes" in seen[1]
+
+
+def test_the_overview_names_a_group_whose_step_waits_although_a_slot_is_free(engine: Engine) -> None:
+    with engine.worker() as runner:
+        engine.plant("step", group="alpha")
+        engine.app.dispatcher().round(open_too=False)
+        assert "no progress" not in client_of(engine.app).get("/").text
+        for _ in range(4):
+            engine.clock.advance(STALLED_SECONDS / 3)
+            runner.worker.heartbeat()
+        page = client_of(engine.app).get("/").text  # another site: each keeps a page for a moment
+    assert "group alpha: no progress for 80 s" in page
+    assert f"step {engine['step'].id} is ready and a slot is free" in page
