@@ -35,6 +35,7 @@ class State(StrEnum):
 UNFINISHED: Final = frozenset({State.PENDING, State.DISPATCHED, State.RUNNING})
 CONCLUDED: Final = frozenset({State.COMPLETED, State.SKIPPED})
 FAILED: Final = frozenset({State.FAILED, State.STOPPED})
+RETRIABLE: Final = FAILED | {State.CANCELLED}  # by an operator; NotRunnable steps are revived with what stopped them
 TERMINAL: Final = frozenset(State) - UNFINISHED
 TROUBLE: Final = TERMINAL - CONCLUDED  # ended without having concluded: `steps_trouble`
 

@@ -7,14 +7,12 @@ from datetime import datetime
 
 from stepwell.model.errors import ActionRefused
 from stepwell.model.reasons import CHILDREN_FAILED, DORMANT, REVIVED
-from stepwell.model.states import UNFINISHED, State
+from stepwell.model.states import RETRIABLE, TROUBLE, UNFINISHED, State
 from stepwell.model.step import Step
 from stepwell.store import Transaction
 from stepwell.store.engine import operator, reading
 from stepwell.store.engine.operator import LockedStep
 from stepwell.store.missing import missing_step
-
-_RETRIABLE = (State.FAILED, State.STOPPED, State.CANCELLED)
 
 
 def lock(tx: Transaction, step_id: int) -> LockedStep:
@@ -26,7 +24,7 @@ def lock(tx: Transaction, step_id: int) -> LockedStep:
 
 def refuse_unretriable(target: LockedStep) -> None:
     state = target.state
-    if state in _RETRIABLE:
+    if state in RETRIABLE:
         return
     if state is State.NOT_RUNNABLE and target.reason == DORMANT:
         hint = "it is a dormant exception handler, which runs only after a failure in its block"
@@ -146,7 +144,7 @@ def steps_revived_by_conclusion(tx: Transaction, before: LockedStep, skipped: se
     Not below an ancestor that ended for another reason; and a parent that other children keep from completing is not
     revived, unless one of its descendants is.
     """
-    if before.state not in (*_RETRIABLE, State.NOT_RUNNABLE):
+    if before.state not in TROUBLE:
         return []
     revived = steps_to_revive(tx, set(), {before.id} | skipped)
     parent_id = before.parent_step_id
@@ -169,4 +167,4 @@ def _siblings_keep_parent_from_completing(tx: Transaction, parent_id: int, resol
 
 
 def _keeps_parent_from_completing(child: Step) -> bool:
-    return child.type == "default" and child.state in (*_RETRIABLE, State.NOT_RUNNABLE)
+    return child.type == "default" and child.state in TROUBLE

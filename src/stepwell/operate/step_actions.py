@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from stepwell.model import codec
 from stepwell.model.actors import By
 from stepwell.model.errors import ActionRefused
-from stepwell.model.states import State, is_legal
+from stepwell.model.states import CONCLUDED, RETRIABLE, State, is_legal
 from stepwell.operate.revival import (
     lock,
     refuse_leased,
@@ -184,9 +184,9 @@ class StepActions:
             raise ActionRefused(f"{step} is a gate, which makes no attempts: answer it; nothing changed")
         if step.state is State.PENDING:
             return {}
-        if step.state in (State.FAILED, State.STOPPED, State.CANCELLED):
+        if step.state in RETRIABLE:
             hint = "retry it, which resets them, too"
-        elif step.state in (State.COMPLETED, State.SKIPPED):
+        elif step.state in CONCLUDED:
             hint = "it has concluded and makes no more attempts"
         elif step.state is State.NOT_RUNNABLE:
             hint = "it waits for a step that failed: retry that one"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from stepwell.look.explain.facts import ENDED_BADLY, Facts
+from stepwell.look.explain.facts import Facts
 from stepwell.look.explain.found import Found, Goal, Need, behind, later
-from stepwell.model.states import CONCLUDED, State
+from stepwell.model.states import CONCLUDED, TROUBLE
 from stepwell.store.engine.explaining import StepFacts
 
 HANDLER: Final = "resolve-exception"
@@ -37,5 +37,4 @@ def _goal_of_child(facts: Facts, child: int, goal: Goal) -> Goal:
 
 def _to_revive(facts: Facts, step: StepFacts) -> list[int]:
     rows = (facts.steps.get(member.step_id) for member in facts.children(step) if member.type != HANDLER)
-    ended = (*ENDED_BADLY, State.NOT_RUNNABLE)
-    return [row.id for row in rows if row is not None and row.state in ended and row.lease_worker is None]
+    return [row.id for row in rows if row is not None and row.state in TROUBLE and row.lease_worker is None]

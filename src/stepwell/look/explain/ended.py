@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from stepwell.look.explain.facts import ENDED_BADLY, Facts, Some
+from stepwell.look.explain.facts import Facts, Some
 from stepwell.look.explain.found import Found, Goal, behind, cause, later
 from stepwell.look.explain.running import silence
 from stepwell.look.explain.text import state_text
@@ -23,7 +23,7 @@ from stepwell.model.reasons import (
     PREDECESSOR_FAILED,
     REFUSED,
 )
-from stepwell.model.states import CONCLUDED, FAILED, UNFINISHED, State
+from stepwell.model.states import CONCLUDED, FAILED, RETRIABLE, TROUBLE, UNFINISHED, State
 from stepwell.store.engine.explaining import StepFacts
 
 _WITH_ITS_PARENT: Final = (PARENT_FAILED, PARENT_CANCELLED, PARENT_NOT_RUNNABLE)
@@ -84,7 +84,7 @@ def _unblocked(facts: Facts, step: StepFacts, text: str) -> Iterator[Found]:
 
 def failed(facts: Facts, step: StepFacts) -> Iterator[Found]:
     """Failed, Stopped or Cancelled: because of its children, with its parent, or by itself."""
-    if step.state not in ENDED_BADLY or step.lease_worker is not None:
+    if step.state not in RETRIABLE or step.lease_worker is not None:
         return
     text = state_text(step)
     ancestor = _ancestor_to_retry(facts, step)
@@ -177,7 +177,7 @@ def _failed_by_children(step: StepFacts) -> bool:
 
 def is_to_be_retried(facts: Facts, step: StepFacts) -> bool:
     """Whether it takes an action of its own to revive a step; otherwise it is revived with another one."""
-    return step.state in ENDED_BADLY and not _returns_with_its_parent(facts, step)
+    return step.state in RETRIABLE and not _returns_with_its_parent(facts, step)
 
 
 def returns_dormant(facts: Facts, step: StepFacts) -> bool:
@@ -207,7 +207,7 @@ def _unconcluded_children(facts: Facts, step: StepFacts) -> list[StepFacts]:
     """The default children that keep a parent from completing."""
     ids = [member.step_id for member in facts.children(step) if member.type == "default"]
     rows = [facts.steps[step_id] for step_id in ids if step_id in facts.steps]
-    return [row for row in rows if row.state in ENDED_BADLY or row.state is State.NOT_RUNNABLE]
+    return [row for row in rows if row.state in TROUBLE]
 
 
 def _is_unblocked(facts: Facts, step: StepFacts) -> bool:

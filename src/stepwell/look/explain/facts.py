@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from stepwell.model.reasons import DORMANT
-from stepwell.model.states import CONCLUDED, FAILED, State
+from stepwell.model.states import CONCLUDED, FAILED, RETRIABLE
 from stepwell.store import Transaction
 from stepwell.store.engine import explaining, limits, settings, ticks
 from stepwell.store.engine.explaining import LeaseHolder, Member, ServedLane, StepFacts, WorkflowPause
@@ -26,8 +26,6 @@ FAN: Final = 1_000
 FAILURES: Final = 100
 # Steps that are named in one message.
 SHOWN: Final = 10
-
-ENDED_BADLY: Final = FAILED | {State.CANCELLED}
 
 
 class Some(NamedTuple):
@@ -89,7 +87,7 @@ class Facts:
         key = step.block_uuid or "", step.type
         if key not in self._ended:
             ended = [member for member in self.blocks.get(key, []) if member.ended and member.step_id in self.steps]
-            failed = [member for member in ended if self.steps[member.step_id].state in ENDED_BADLY]
+            failed = [member for member in ended if self.steps[member.step_id].state in RETRIABLE]
             self._ended[key] = failed, ended
         failed, ended = self._ended[key]
         return self._below(failed, step, FAILURES) or self._below(ended, step, FAILURES)
@@ -175,7 +173,7 @@ def _read_relations(facts: Facts, whole: set[int]) -> None:
     keys = _known(step.concurrency_key for step in steps if step.state not in CONCLUDED)
     for holder in explaining.holders_of_keys(tx, keys=keys, most=MOST):
         facts.key_holders.setdefault(holder.concurrency_key, []).append(holder.step_id)
-    ended = [step.id for step in steps if step.state in ENDED_BADLY]
+    ended = [step.id for step in steps if step.state in RETRIABLE]
     for lease in explaining.leases_below(tx, ids=ended) if ended else ():
         facts.leases_below.setdefault(lease.above_id, []).append(lease.leased_id)
     first = {member.step_id for members in facts.blocks.values() for member in members[:SHOWN]}
@@ -184,7 +182,7 @@ def _read_relations(facts: Facts, whole: set[int]) -> None:
 
 
 def _is_about_children(step: StepFacts, whole: set[int]) -> bool:
-    return step.state not in CONCLUDED and (step.id in whole or step.waits_for_children or step.state in ENDED_BADLY)
+    return step.state not in CONCLUDED and (step.id in whole or step.waits_for_children or step.state in RETRIABLE)
 
 
 def _read_room(facts: Facts) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from stepwell.model.reasons import CASCADED, ENDED_WITH_PARENT
-from stepwell.model.states import CONCLUDED, FAILED, TROUBLE, UNFINISHED, State
+from stepwell.model.states import CONCLUDED, FAILED, RETRIABLE, TROUBLE, UNFINISHED, State
 from stepwell.store.macros.macro import Macros
 
 
@@ -22,6 +22,7 @@ MACROS: Final[Macros] = {
     "unfinished": _listed(_in_order(UNFINISHED)),
     "concluded": _listed(_in_order(CONCLUDED)),
     "failed": _listed(_in_order(FAILED)),
+    "retriable": _listed(_in_order(RETRIABLE)),
     "troubled": _listed(_in_order(TROUBLE)),
     "ended_with_parent": _listed(ENDED_WITH_PARENT),
     "cascaded": _listed(CASCADED),

@@ -19,7 +19,7 @@ UNION
 SELECT c.id, c.label, c.action, c.state, c.reason, c.error_message
 FROM steps p JOIN steps_unconcluded u ON u.block_uuid = p.child_block_uuid AND u.type = 'default'
 JOIN steps c ON c.id = u.step_id
-WHERE p.id @in(:ids bigint) AND p.reason = 'children_failed' AND c.state IN ('Failed', 'Stopped', 'Cancelled')
+WHERE p.id @in(:ids bigint) AND p.reason = 'children_failed' AND c.state IN @retriable
 ORDER BY 1;
 
 -- name: plans(ids)

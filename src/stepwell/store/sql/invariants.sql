@@ -47,7 +47,7 @@ WHERE state = 'Running' AND own_code_done_at IS NOT NULL AND lease_worker IS NOT
 -- name: invariant_3_ended_stays_ended()
 SELECT step_id AS id, 'it left ' || from_state || ' by ' || coalesce(actor, 'unknown actor') AS finding FROM step_transitions
 WHERE from_state IN @concluded
-   OR from_state IN ('Failed', 'Stopped', 'Cancelled') AND substr(coalesce(actor, ''), 1, 9) <> 'operator:';
+   OR from_state IN @retriable AND substr(coalesce(actor, ''), 1, 9) <> 'operator:';
 
 -- name: invariant_4_no_step_is_lost()
 SELECT s.id, 'it is ready, but neither on the agenda nor marked' AS finding

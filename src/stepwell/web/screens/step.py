@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from stepwell.app import Stepwell
-from stepwell.model.states import FAILED, State, is_legal
+from stepwell.model.states import FAILED, RETRIABLE, State, is_legal
 from stepwell.model.step import Step, Transition
 from stepwell.web.draw.spans import NAMES, WORDS, noteworthy, spans_of
 from stepwell.web.draw.timeline import draw_life
@@ -64,7 +64,7 @@ def _actions(step: Step) -> set[str]:
     """What the transition table allows an operator."""
     targets = {"retry": State.PENDING, "cancel": State.CANCELLED, "skip": State.SKIPPED}
     found = {name for name, target in targets.items() if is_legal(step.state, target, operator=True)}
-    if step.state not in (State.FAILED, State.STOPPED, State.CANCELLED):
+    if step.state not in RETRIABLE:
         found.discard("retry")
     if step.state is State.PENDING and step.attempts:
         found.add("reset")

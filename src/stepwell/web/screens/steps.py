@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from stepwell.look import palette
-from stepwell.model.states import State
+from stepwell.model.states import RETRIABLE, State
 from stepwell.web.screens.asked import ONLY_DATA, Asked, Redirect, View
 from stepwell.web.screens.filters import command_of, filters_of, pairs_of, refuse_secrets
 
@@ -74,12 +74,11 @@ def _chips(asked: Asked) -> list[tuple[str, palette.Look | None, str, bool]]:
 def _actions(filters: dict[str, Any]) -> list[tuple[str, str]]:
     """What can be done in bulk with the steps of the chosen states."""
     states = set(filters.get("state", ()))
-    ended = {"Failed", "Stopped", "Cancelled"}
     found = []
-    if not states or states & ended:
+    if not states or states & RETRIABLE:
         found.append(("retry", "Retry"))
     if not states or states & {"Pending", "Dispatched", "Running", "NotRunnable"}:
         found.append(("cancel", "Cancel"))
-    if not states or states & {*ended, "Pending", "NotRunnable"}:
+    if not states or states & {*RETRIABLE, "Pending", "NotRunnable"}:
         found.append(("skip", "Skip"))
     return found

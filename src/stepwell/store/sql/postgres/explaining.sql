@@ -25,7 +25,7 @@ WITH RECURSIVE chain (id, whole) AS (
         UNION ALL
         (SELECT x.step_id, true FROM steps_unconcluded x
          WHERE x.block_uuid = s.child_block_uuid
-           AND (c.whole OR s.state IN ('Failed', 'Stopped', 'Cancelled'))
+           AND (c.whole OR s.state IN @retriable)
          ORDER BY x.type, x."index" LIMIT :fan)
         UNION ALL
         (SELECT x.step_id, false FROM steps_agenda x

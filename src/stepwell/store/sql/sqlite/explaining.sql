@@ -36,7 +36,7 @@ WITH RECURSIVE chain (id, whole) AS (
     SELECT u.step_id, true
     FROM chain c
     LEFT JOIN steps s ON s.id = c.id AND s.child_block_uuid IS NOT NULL AND s.state NOT IN @concluded
-                     AND (c.whole OR s.state IN ('Failed', 'Stopped', 'Cancelled'))
+                     AND (c.whole OR s.state IN @retriable)
     LEFT JOIN steps_unconcluded u ON u.step_id IN (
         SELECT x.step_id FROM steps_unconcluded x
         WHERE x.block_uuid = s.child_block_uuid
