@@ -22,7 +22,7 @@ def cascade(kind: str, directory: Path, descendants: int) -> Iterator[Figure]:
         with stopwatch() as watch:
             app.cancel(root, who="bench")
             reports = dispatcher.run_until_quiet()
-        changed = sum(phase["rows"] for report in reports for phase in report.phases)
+        changed = sum(ran.rows for report in reports for ran in report.phases)
         assert changed == descendants, (changed, descendants)
         longest = max(report.milliseconds for report in reports)
         yield Figure(

@@ -13,6 +13,7 @@ from bench.rows import ACTION, GROUP, behind_the_triggers
 from bench.shapes import open_steps
 from bench.workload import Workload
 from stepwell import NewStep
+from stepwell.dispatch.phases import PICK
 from stepwell.dispatch.tick import BATCH_LIMIT
 
 
@@ -26,7 +27,7 @@ def picking(kind: str, directory: Path, count: int, repetitions: int) -> Iterato
         milliseconds = []
         for _ in range(repetitions):
             report = workload.dispatch_a_batch()
-            milliseconds += [phase["ms"] for phase in report.phases if phase["phase"] == 9]
+            milliseconds += [ran.milliseconds for ran in report.phases if ran.phase is PICK]
             app.enqueue_many([NewStep(action=ACTION, group=GROUP) for _ in range(report.dispatched)])
         workload.close()
         yield Figure(

@@ -58,7 +58,7 @@ def _as_dict(report: TickReport) -> dict[str, Any]:
         "group": report.group,
         "tick": report.tick,
         "breaker_on": report.breaker_on,
-        "phases": report.phases,
+        "phases": report.progress(),
         "ended_early": report.ended_early,
         "opened": report.opened,
         "changed": report.changed,
@@ -97,7 +97,7 @@ def _write_reports(output: Output, reports: list[TickReport]) -> None:
 def _changes(report: TickReport) -> Cell:
     if report.error is not None:
         return ("failed; see stderr", "bold red")
-    return phases_text(report.phases) if report.changed else "nothing"
+    return phases_text(report.progress()) if report.changed else "nothing"
 
 
 def dispatcher_options(function: F) -> F:

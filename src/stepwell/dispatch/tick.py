@@ -57,7 +57,7 @@ class TickReport:
     tick: int | None = None
     locked_out: bool = False
     breaker_on: bool = True
-    phases: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[PhaseResult] = field(default_factory=list)
     ended_early: bool = False
     opened: int = 0
     dispatched: int = 0
@@ -67,7 +67,11 @@ class TickReport:
     @property
     def changed(self) -> int:
         """How many rows it changed; while there is progress, the dispatcher ticks again at once."""
-        return self.opened + sum(int(phase["rows"]) for phase in self.phases)
+        return self.opened + sum(ran.rows for ran in self.phases)
+
+    def progress(self) -> list[dict[str, Any]]:
+        """The phases that ran, as the row of the tick names them."""
+        return [ran.as_progress() for ran in self.phases]
 
 
 class Tick:
@@ -124,7 +128,7 @@ class Tick:
         while remaining:
             results = self._run_fenced(lock, partial(self._run_until_one_changes, lock.survey, remaining))
             for ran in results:
-                report.phases.append(ran.as_progress())
+                report.phases.append(ran)
                 self._log.phase(ran)
             remaining = remaining[len(results) :]
             if results[-1].rows and not lock.previous_ended_early:
@@ -141,14 +145,14 @@ class Tick:
         def work(tx: Transaction, at: PhaseContext) -> tuple[TickReport, list[PhaseResult]]:
             ended = replace(report, phases=list(report.phases))
             # A phase of this tick that changed rows may have returned some steps to Pending, as unchecked.
-            unchecked = lock.survey.unchecked or any(phase["rows"] for phase in report.phases)
+            unchecked = lock.survey.unchecked or any(ran.rows for ran in report.phases)
             ended.opened = process_marks(tx, at, lock.survey.marks, unchecked, lock.survey.due)
             for feature in lock.survey.undecided:
                 ended.opened += self._database.hooks.decide(tx, feature, at.group, at.actor, at.now)
             results = self._pick_and_dispatch(tx, at, lock.tick) if ended.breaker_on else []
             ended.breaker_on = bool(results)
             ended.dispatched = sum(ran.count for ran in results if ran.phase is DISPATCH)
-            ended.phases += [ran.as_progress() for ran in results]
+            ended.phases += results
             ended.milliseconds = self._since(started)
             self._end(tx, lock, ended)
             return ended, results
@@ -205,7 +209,7 @@ class Tick:
                 tx,
                 tick=lock.tick,
                 now=now,
-                progress=codec.encode(report.phases),
+                progress=codec.encode(report.progress()),
                 dispatched=report.dispatched,
                 duration_ms=report.milliseconds,
                 error=None if report.error is None else codec.clean_text(repr(report.error), 2_000),

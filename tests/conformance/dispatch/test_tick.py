@@ -42,11 +42,23 @@ def test_a_tick_with_nothing_to_change_runs_all_phases_in_their_order(engine: En
     with engine.worker():
         report = tick(engine.app)
     assert ran(report) == ALL
-    assert [phase["name"] for phase in report.phases] == [
+    assert [ran.phase.name for ran in report.phases] == [
         "skip_children", "cascade_cancellations", "promote_handlers", "parents_to_failed", "cascade_failures",
         "parents_to_completed", "exhausted_retries", "pick", "dispatch",
     ]  # fmt: skip
     assert rows(report) == {"pick": 1, "dispatch": 1}
+
+
+def test_the_row_of_a_tick_names_its_phases(engine: Engine) -> None:
+    engine.plant("root", group=GROUP)
+    with engine.worker():
+        report = tick(engine.app)
+    (row,) = engine.app.ticks()
+    assert row.progress == report.progress()
+    *_, skipped, picked, dispatched = [{**phase, "ms": 0} for phase in report.progress()]
+    assert skipped == {"phase": 8, "name": "exhausted_retries", "rows": 0, "ms": 0}
+    assert picked == {"phase": 9, "name": "pick", "rows": 0, "found": 1, "ms": 0}
+    assert dispatched == {"phase": 10, "name": "dispatch", "rows": 1, "ms": 0}
 
 
 def test_a_feature_decides_about_its_own_undecided_steps_in_a_tick(engine: Engine) -> None:
@@ -147,7 +159,7 @@ def test_the_tick_after_an_early_end_runs_all_phases_also_in_another_process(
 from stepwell.dispatch.tick import Tick
 with Stepwell(url) as app:
     report = Tick(app.database, "another process").run("alpha")
-    print([phase["phase"] for phase in report.phases])
+    print([ran.phase.number for ran in report.phases])
 """
             with process(script, shared_database_url) as (child,):
                 assert wait_for_exit(child).strip() == str(ALL)

@@ -323,7 +323,7 @@ def test_a_dispatch_that_met_a_conflict_is_logged_once(engine: Engine, monkeypat
         engine.plant("one", group=GROUP)
         report = tick(engine.app)
     assert tries == [1, 1]
-    assert [phase["phase"] for phase in report.phases] == [2, 3, 4, 5, 6, 7, 8, 9, 10]
+    assert [ran.phase.number for ran in report.phases] == [2, 3, 4, 5, 6, 7, 8, 9, 10]
     assert report.dispatched == engine.app.ticks()[0].steps_dispatched == 1
 
 

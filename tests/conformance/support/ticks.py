@@ -27,13 +27,13 @@ def tick(app: Stepwell, group: str = GROUP, *, owner: str = "this test", **optio
 
 def rows(report: TickReport) -> dict[str, int]:
     """The phases that changed rows (or picked some), by name."""
-    found = {phase["name"]: phase.get("found", phase["rows"]) for phase in report.phases}
+    found = {ran.phase.name: ran.count for ran in report.phases}
     return {name: rows for name, rows in found.items() if rows}
 
 
 def ran(report: TickReport) -> list[int]:
     """The numbers of the phases that ran."""
-    return [phase["phase"] for phase in report.phases]
+    return [ran.phase.number for ran in report.phases]
 
 
 def run(runner: InlineRunner, *claims: Claim) -> None:
