@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from stepwell.app.acting import Acting
 from stepwell.app.attached import Attached
@@ -156,6 +156,10 @@ class Stepwell(Enqueuing, Acting, Loadable):
         from stepwell.operate.retention import RetentionOptions
 
         return RetentionOptions() if self._retention is None else self._retention
+
+    def _has_used(self, feature: Literal["main_processes", "schedules", "workflows"]) -> bool:
+        """Whether anything has asked for it, and may have declared something with it."""
+        return feature in vars(self)
 
     # what belongs to one database ---------------------------------------------------------------------------
 
@@ -352,16 +356,16 @@ class Stepwell(Enqueuing, Acting, Loadable):
         """Write the schedules that the code declares, and disable those that it no longer declares: once."""
         from stepwell.store.engine.schedules import newest_code
 
-        declares = Stepwell.schedules.is_made(self)
+        declares = self._has_used("schedules")
         if declares or (self.has_name() and self.database.read(lambda tx: newest_code(tx, app=self.name)) is not None):
             self.schedules.reconcile_once()
 
     @property
     def has_main_processes(self) -> bool:
-        return Stepwell.main_processes.is_made(self) and self.main_processes.is_configured
+        return self._has_used("main_processes") and self.main_processes.is_configured
 
     def _check_workflows(self) -> None:
-        if Stepwell.workflows.is_made(self):
+        if self._has_used("workflows"):
             self.workflows.check()
 
     def run(self, **worker: Unpack[WorkerOptions]) -> None:

@@ -12,13 +12,15 @@ T = TypeVar("T")
 class once(Generic[T]):  # noqa: N801 - used like `property`
     """`functools.cached_property`, but called once, whichever threads ask at the same time, on all versions of Python.
 
+    What was made is an attribute of the object itself, so that `vars` tells whether anything has asked for it.
+
     >>> class Shop:
     ...     @once
     ...     def prices(self) -> dict[str, int]:
     ...         print("made")
     ...         return {}
     >>> shop = Shop()
-    >>> Shop.prices.is_made(shop), shop.prices, shop.prices, Shop.prices.is_made(shop)
+    >>> "prices" in vars(shop), shop.prices, shop.prices, "prices" in vars(shop)
     made
     (False, {}, {}, True)
     """
@@ -28,9 +30,6 @@ class once(Generic[T]):  # noqa: N801 - used like `property`
         self._name = make.__name__
         self._lock = threading.RLock()
         self.__doc__ = make.__doc__
-
-    def is_made(self, of: object) -> bool:
-        return self._name in vars(of)
 
     @overload
     def __get__(self, of: None, owner: type) -> Self: ...

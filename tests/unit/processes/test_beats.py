@@ -179,3 +179,16 @@ def test_the_priority_of_a_class_is_the_weight_of_the_job_that_its_factory_retur
         app.main_processes.apply_to_workers()
         assert app.jobs.weights()["sync"] == 25
         assert app.limits.all()["queue", "main-processes"] == 10
+
+
+def test_a_worker_of_an_app_with_main_processes_serves_their_tasks() -> None:
+    with configured() as app:
+        assert app.parts.of_main_processes() != []
+        app.worker()
+        assert app.limits.all()["queue", "main-processes"] == 10
+
+
+def test_an_app_that_has_not_used_main_processes_runs_no_part_of_them() -> None:
+    with Stepwell("sqlite://") as app:
+        assert app.parts.of_main_processes() == []
+        assert "main_processes" not in vars(app)
