@@ -160,7 +160,7 @@ def emptied(url: str) -> Opener:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "TRUNCATE steps, step_dependencies, step_transitions, steps_workflows, steps_workers, steps_worker_lanes, "
-            "steps_tally, steps_totals, steps_minutes, steps_trouble, "
+            "steps_tally, steps_totals, steps_minutes, steps_trouble, steps_causes_tally, steps_causes, "
             "steps_agenda, steps_unconcluded, steps_marks, steps_dispatcher_ticks RESTART IDENTITY CASCADE"
         )
         connection.execute("ALTER SEQUENCE steps_round_robin RESTART")

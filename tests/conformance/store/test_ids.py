@@ -35,6 +35,7 @@ ROWS: Final = {
     "steps_schedule_code": "(app, content_hash, seen_at) VALUES ('x', 'y', '2026-01-01')",
     "steps_tasks": "(task_class, main_process, queued_at) VALUES ('Import', 'nightly', '2026-01-01')",
     "steps_failed_queueings": "(main_process, at, error, message) VALUES ('nightly', '2026-01-01', 'E', 'text')",
+    "steps_causes_tally": "(fingerprint, number, behind) VALUES ('x', 1, 0)",
     "steps_marks": "(\"group\", step_id) VALUES ('alpha', 1)",
 }
 

@@ -64,8 +64,9 @@ NOT_LARGE = {
     "delete_items_of_previews", "delete_previews",  # the index of previews, which are deleted after a day
 }  # fmt: skip
 
-ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "uuids": [], "queues": ["default"], "keys": ["a", "b"],
-    "actions": ["x"], "blocks": ["00000000-0000-7000-8000-000000000000"], "workers": ["x"], "groups": ["alpha"],
+ARRAYS: dict[str, list[Any]] = {"ids": [1, 2, 3], "queues": ["default"], "keys": ["a", "b"],
+    "uuids": ["00000000-0000-7000-8000-000000000000"], "actions": ["x"],
+    "blocks": ["00000000-0000-7000-8000-000000000000"], "workers": ["x"], "groups": ["alpha"],
     "workflows": ["00000000-0000-7000-8000-000000000000"],
     "full_queues": [], "full_actions": ["x"], "rotation": ["alpha", "beta"], "wakes": ["work"],
     "names": ["x"], "known": ["x"], "left_out": ["queue", "queue", "queue"],

@@ -159,7 +159,7 @@ def test_a_workflow_is_explained_down_to_the_root_causes_of_all_its_steps(shop: 
     flow = started(shop)
     found = ask(url, "explain", flow)
     assert len(found["steps"]) == 3
-    assert {root["condition"] for root in found["roots"]} == {"workers"}
+    assert {(root["condition"], root["is_later"]) for root in found["roots"]} == {("workers", False), ("gate", True)}
     work(shop)
     found = ask(url, "explain", flow)
     assert [step["state"] for step in found["steps"]] == ["Pending", "Pending"]

@@ -15,7 +15,7 @@ CREATE INDEX steps_trouble_set_aside ON steps_trouble (step_id) WHERE state = 'F
 
 -- Changes of `steps_causes` that are not added yet.
 CREATE TABLE steps_causes_tally (
-    id          integer PRIMARY KEY,
+    id          integer PRIMARY KEY AUTOINCREMENT,
     fingerprint text NOT NULL,
     number      integer NOT NULL,
     behind      integer NOT NULL
