@@ -167,10 +167,11 @@ def test_a_group_that_waits_behind_a_suspended_worker_is_reported(
         assert len(alarms) == 1
 
 
+@pytest.mark.parametrize("arrives", ["with the next statement", "between two statements"])
 def test_a_transaction_that_the_server_ended_for_idling_is_repeated(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, arrives: str
 ) -> None:
-    """However long it was suspended: that was not spent waiting for others."""
+    """However long it was suspended (that was not spent waiting for others), and whenever it reads why."""
     monkeypatch.setattr(database, "CONFLICT_SECONDS", 0.01)
     with Stepwell(postgres_url) as app, psycopg.connect(postgres_url, autocommit=True) as server:
         app.database.idle_seconds = 0.05
@@ -182,6 +183,10 @@ def test_a_transaction_that_the_server_ended_for_idling_is_repeated(
                 (pid,) = tx.fetch("SELECT pg_backend_pid() AS pid", {})
                 while server.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %(pid)s", pid).fetchone():
                     pass
+                if arrives == "between two statements":
+                    tx._connection.pgconn.consume_input()  # type: ignore[attr-defined]
+                    tx._connection.pgconn.is_busy()  # type: ignore[attr-defined]
+                tx.fetch("SELECT 1", {})
             app.database.idle_seconds = None
 
         app.database.transact(work)

@@ -18,7 +18,14 @@ _REFUSED: Final = re.compile(r"pg_hba\.conf|does not exist|permission denied|not
 
 
 class ServerConnection(psycopg.Connection[Any]):
-    """A connection whose errors contain no password."""
+    """A connection whose errors contain no password, and which knows why the server has ended it."""
+
+    was_idle_too_long = False  # in a transaction: the server has rolled it back
+
+    def note_end(self, notice: psycopg.errors.Diagnostic) -> None:
+        """Between two statements, the last message of the server is a notice: the next error does not have it."""
+        if notice.sqlstate == psycopg.errors.IdleInTransactionSessionTimeout.sqlstate:
+            self.was_idle_too_long = True
 
     @classmethod
     def connect(  # type: ignore[override]
@@ -26,11 +33,14 @@ class ServerConnection(psycopg.Connection[Any]):
     ) -> Self:
         """The reason of a failure is added to `failures`: a pool only logs it."""
         try:
-            return super().connect(conninfo, **settings)
+            connection = super().connect(conninfo, **settings)
         except psycopg.Error as error:
             kind, quoted = type(error), redacted_for(conninfo, str(error))
         except UnicodeError:  # an escape like %CA, which is no UTF-8
             kind, quoted = psycopg.ProgrammingError, None
+        else:
+            connection.add_notice_handler(connection.note_end)
+            return connection
         text = MALFORMED if quoted is None else " ".join(quoted.split())
         if failures is not None:
             failures.append(text)

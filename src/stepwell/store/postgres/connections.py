@@ -20,7 +20,7 @@ import psycopg_pool
 
 from stepwell.model.clock import SystemClock, since_boot
 from stepwell.model.errors import DatabaseUnavailable
-from stepwell.store.conflict import Conflict
+from stepwell.store.conflict import Conflict, Suspended
 from stepwell.store.connections import Connections, Settings
 from stepwell.store.engine import schema
 from stepwell.store.forks import abandon_socket
@@ -134,9 +134,10 @@ class PostgresConnections(Connections):
     def _pooled(self) -> Iterator[psycopg.Connection[Any]]:
         """A connection of the pool. The pool waits for the server, but does not report why it cannot connect."""
         self._failures.clear()
+        taken: psycopg.Connection[Any] | None = None
         try:
-            with self._pool.connection() as connection:
-                yield connection
+            with self._pool.connection() as taken:
+                yield taken
         except psycopg_pool.PoolTimeout as error:
             if self._failures:
                 raise unreachable(self._address, self._failures[-1]) from error
@@ -144,6 +145,10 @@ class PostgresConnections(Connections):
                 f"all {self._pool.max_size} connections to PostgreSQL were in use for {CONNECT_TIMEOUT:g} s; nothing "
                 "was written. Look for long transactions, or raise max_connections"
             ) from error
+        except (psycopg.OperationalError, DatabaseUnavailable) as error:
+            if isinstance(taken, ServerConnection) and taken.was_idle_too_long:
+                raise Suspended(str(error)) from error
+            raise
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         self._sessions.add(connection)
