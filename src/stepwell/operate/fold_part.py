@@ -1,4 +1,4 @@
-"""When the tally is folded: every two seconds while there is something to fold, in each process with a dispatcher."""
+"""When the tally is folded: every two seconds, or at once while more than a fold takes is left; beside a dispatcher."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from stepwell.operate.causes import RESOLVE_ROWS, resolve_causes
-from stepwell.operate.fold import fold, forget_minutes
+from stepwell.operate.fold import FOLD_ROWS, fold, forget_minutes
 from stepwell.service.part import Part
 from stepwell.store import Database, Wake
 from stepwell.store.engine import counters, trouble
@@ -31,8 +31,10 @@ class FoldPart(Part):
 
     def round(self, wakes: Collection[Wake]) -> float:
         has_more = self._database.read(trouble.has_unresolved) and resolve_causes(self._database) == RESOLVE_ROWS
-        if self._database.read(counters.has_tally):
-            fold(self._database)
+        length = self._database.read(lambda tx: counters.tally_length(tx, most=FOLD_ROWS))
+        if length:
+            fold(self._database, FOLD_ROWS)
+        has_more = has_more or length >= FOLD_ROWS
         if has_more:
             return 0.0
         now = self._database.clock.monotonic()

@@ -15,7 +15,9 @@ import pytest
 from stepwell import NewStep, Stepwell
 from stepwell.model.claimed import Claim
 from stepwell.operate import fold as folding
+from stepwell.operate import fold_part
 from stepwell.operate.fold import fold
+from stepwell.operate.fold_part import FOLD_SECONDS, FoldPart
 from stepwell.run.ending import Ending
 from stepwell.store import Transaction
 from stepwell.store.engine import counters
@@ -32,6 +34,23 @@ def _sorted(app: Stepwell, verb: Any) -> list[str]:
 
 def _rows(app: Stepwell, table: str) -> int:
     return int(app.database.read(lambda tx: tx.fetch(f"SELECT count(*) AS n FROM {table}", {}))[0]["n"])
+
+
+def test_what_is_more_than_one_fold_takes_is_folded_at_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two seconds between all folds, a busy table of changes would grow for ever, and what reads it slow down."""
+    monkeypatch.setattr(fold_part, "FOLD_ROWS", 4)
+    app = engine.app
+    part = FoldPart(app.database)
+    part.open()
+    for number in range(10):
+        app.enqueue("behave", label=f"step {number}")
+    pauses = [part.round(())]
+    while _rows(app, "steps_tally"):
+        pauses.append(part.round(()))
+        assert agree(app)
+    assert len(pauses) > 2
+    assert set(pauses[:-1]) == {0.0}
+    assert part.round(()) == FOLD_SECONDS
 
 
 LIVES = (

@@ -41,8 +41,10 @@ SELECT @trouble(s) FROM steps s WHERE s.state IN @troubled;
 -- Whose own code runs: as many as there are slots, and no more.
 SELECT "group", count(*) AS steps FROM steps_agenda WHERE status = 'running' GROUP BY "group";
 
--- name: has_tally()
-SELECT EXISTS (SELECT 1 FROM steps_tally) OR EXISTS (SELECT 1 FROM steps_causes_tally) AS found;
+-- name: tally_length(most)
+-- How many changes of counters are not folded yet. In each of the two tables, counting ends at `most`.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM steps_tally LIMIT :most) AS changes)
+     + (SELECT count(*) FROM (SELECT 1 FROM steps_causes_tally LIMIT :most) AS changes) AS length;
 
 -- name: delete_zero_totals()!
 DELETE FROM steps_totals WHERE number = 0;
