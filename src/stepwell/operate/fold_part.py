@@ -34,11 +34,8 @@ class FoldPart(Part):
         length = self._database.read(lambda tx: counters.tally_length(tx, most=FOLD_ROWS))
         if length:
             fold(self._database, FOLD_ROWS)
-        has_more = has_more or length >= FOLD_ROWS
-        if has_more:
-            return 0.0
         now = self._database.clock.monotonic()
         if now >= self._forget_at:
             forget_minutes(self._database)
             self._forget_at = now + FORGET_SECONDS
-        return self._seconds
+        return 0.0 if has_more or length >= FOLD_ROWS else self._seconds
